@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::mem;
 
-use crate::{Error, raise};
+use crate::{Array, Error, is_traced, raise};
 
 /// The positions of streams of random numbers at which a piece of code drew from them, in order.
 /// They allow it to be run again with the same numbers, whatever generators it holds.
@@ -20,8 +20,55 @@ use crate::{Error, raise};
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Draws(Vec<Position>);
 
-/// A key and a counter.
-type Position = (u64, u64);
+/// A position in a stream of random numbers.
+#[derive(Clone, Debug)]
+pub(crate) enum Position {
+    /// A key and a counter.
+    Known(u64, u64),
+    /// A position `[2]` in a program that is being traced, and the number of blocks drawn since.
+    Traced(Box<Array>, u64),
+}
+
+impl PartialEq for Position {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Known(key, counter), Self::Known(own, at)) => (key, counter) == (own, at),
+            (Self::Traced(x, ahead), Self::Traced(y, by)) => x.shares_memory_with(y) && ahead == by,
+            (Self::Known(..), Self::Traced(..)) | (Self::Traced(..), Self::Known(..)) => false,
+        }
+    }
+}
+
+impl Eq for Position {}
+
+impl Position {
+    /// The position that an array `[2]` says.
+    pub(crate) fn of(x: &Array) -> Self {
+        if is_traced(x) {
+            return Self::Traced(Box::new(x.clone()), 0);
+        }
+        let [key, counter] = x.to_vec::<i64>()[..] else {
+            unreachable!("a position is two numbers")
+        };
+        Self::Known(key as u64, counter as u64)
+    }
+
+    pub(crate) fn array(&self) -> Array {
+        match self {
+            Self::Known(key, counter) => Array::from([*key as i64, *counter as i64]),
+            Self::Traced(x, 0) => (**x).clone(),
+            Self::Traced(x, ahead) => &**x + &Array::from([0, *ahead as i64]),
+        }
+    }
+
+    /// The position behind this number of blocks.
+    pub(crate) fn behind(&self, blocks: u64) -> Self {
+        match self {
+            Self::Known(key, counter) => Self::Known(*key, counter.wrapping_add(blocks)),
+            Self::Traced(x, ahead) => Self::Traced(x.clone(), ahead.wrapping_add(blocks)),
+        }
+    }
+}
 
 /// How the draws on a thread are treated. Layers nest.
 enum Layer {
@@ -43,6 +90,13 @@ impl Draws {
             unreachable!("layers end in order")
         };
         (result, Self(draws))
+    }
+
+    /// Returns whether all positions are computed by a program that is being traced, so that the draws are
+    /// others in every run.
+    pub fn are_traced(&self) -> bool {
+        let is_traced = |position: &Position| matches!(position, Position::Traced(..));
+        self.0.iter().all(is_traced)
     }
 
     /// Runs `f` with the numbers of these draws in place of its own. The generators that it draws
@@ -96,24 +150,24 @@ fn pop() -> Layer {
 /// The position from which a generator at the position `own` draws, and whether the generator
 /// advances.
 #[track_caller]
-pub(crate) fn position(own: Position) -> (Position, bool) {
+pub(crate) fn position(own: &Position) -> (Position, bool) {
     if !ARE_ANY.get() {
-        return (own, true);
+        return (own.clone(), true);
     }
     let found = LAYERS.with_borrow_mut(|layers| {
         let answers = |layer: &Layer| matches!(layer, Layer::Repeating { .. });
         let at = layers.iter().rposition(answers);
         let (position, moves) = match at.map(|at| &mut layers[at]) {
-            None | Some(Layer::Recording(_)) => (own, true),
+            None | Some(Layer::Recording(_)) => (own.clone(), true),
             Some(Layer::Repeating { draws, next }) => {
-                let position = *draws.get(*next)?;
+                let position = draws.get(*next)?.clone();
                 *next += 1;
                 (position, false)
             }
         };
         for layer in &mut layers[at.map_or(0, |at| at + 1)..] {
             if let Layer::Recording(draws) = layer {
-                draws.push(position);
+                draws.push(position.clone());
             }
         }
         Some((position, moves))

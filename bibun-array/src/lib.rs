@@ -9,30 +9,21 @@
 mod arithmetic;
 mod array;
 mod array_like;
-#[cfg(all(
-    feature = "jit",
-    any(
-        target_arch = "x86_64",
-        all(
-            target_arch = "aarch64",
-            target_endian = "little",
-            any(target_os = "linux", target_os = "android", target_os = "macos")
+// Where there is no machine code, the module says so.
+#[cfg_attr(
+    not(all(
+        feature = "jit",
+        any(
+            target_arch = "x86_64",
+            all(
+                target_arch = "aarch64",
+                target_endian = "little",
+                any(target_os = "linux", target_os = "android", target_os = "macos")
+            )
         )
-    )
-))]
-mod assembler;
-#[cfg(not(all(
-    feature = "jit",
-    any(
-        target_arch = "x86_64",
-        all(
-            target_arch = "aarch64",
-            target_endian = "little",
-            any(target_os = "linux", target_os = "android", target_os = "macos")
-        )
-    )
-)))]
-#[path = "assembler/absent.rs"]
+    )),
+    path = "assembler/absent.rs"
+)]
 mod assembler;
 mod attention;
 mod axes;
@@ -100,7 +91,7 @@ pub use recurrence::{Recurrence, RecurrenceCell, recurrence, recurrence_gradient
 pub use shape::{NewShape, Shape};
 pub use stencil::Stencil;
 pub use storage::{pooled_bytes, set_pool_limit};
-pub use trace::{Cut, Tracer, is_traced, record_call};
+pub use trace::{Cut, Tracer, is_traced, is_traced_input, record_call, refuse};
 pub use update::{Change, ElementUpdate, Given, Update};
 pub use view::Index;
 pub use waiting::set_put_aside;

@@ -11,9 +11,10 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use crate::draws::{self, Position};
 use crate::error::allocating;
 use crate::storage::reserved;
-use crate::{Array, DType, Device, Error, Scalar, Shape, cpu, draws, raise};
+use crate::{Array, DType, Device, Error, Scalar, Shape, cpu, raise, record_call, refuse, undrawn};
 
 /// A stream of random numbers: a key and the next counter.
 ///
@@ -40,11 +41,11 @@ use crate::{Array, DType, Device, Error, Scalar, Shape, cpu, draws, raise};
 /// assert_eq!(again.uniform(4, -1.0, 1.0, DType::F64).to_vec::<f64>(), y.to_vec::<f64>());
 /// assert_eq!(x.shape(), &[2, 3][..]);
 /// ```
+///
+/// Of a program that is being traced, a generator may be an input, as its [position](Self::position). What
+/// it draws is then drawn in every run.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Generator {
-    key: u64,
-    counter: u64,
-}
+pub struct Generator(Position);
 
 /// A distribution to draw from, with its definition from the words of the stream.
 ///
@@ -179,17 +180,64 @@ impl Generator {
     /// Creates a stream at a position saved before from [`Generator::key`] and
     /// [`Generator::counter`].
     pub fn from_state(key: u64, counter: u64) -> Self {
-        Self { key, counter }
+        Self(Position::Known(key, counter))
+    }
+
+    /// Creates a stream at a [position](Self::position), i64 `[2]`.
+    ///
+    /// # Panics
+    /// Panics if `position` has another shape or dtype.
+    #[track_caller]
+    pub fn at(position: &Array) -> Self {
+        if *position.shape() != [2] || position.dtype() != DType::I64 {
+            let (shape, dtype) = (position.shape(), position.dtype());
+            let what = format!("the position is {dtype} {shape}; it must be i64 [2]");
+            raise(Error::invalid("Generator::at", what));
+        }
+        Self(Position::of(position))
+    }
+
+    /// Returns the key and the counter as an array, i64 `[2]`, with the bits of both.
+    ///
+    /// ```
+    /// use bibun_array::Generator;
+    /// let mut generator = Generator::new(7);
+    /// generator.bernoulli(0.5, 8);
+    /// assert_eq!(generator.position().to_vec::<i64>(), [7, 2]);
+    /// assert_eq!(Generator::at(&generator.position()), generator);
+    /// ```
+    pub fn position(&self) -> Array {
+        self.0.array()
+    }
+
+    #[track_caller]
+    fn known(&self, asked_by: &'static str) -> (u64, u64) {
+        match self.0 {
+            Position::Known(key, counter) => (key, counter),
+            Position::Traced(..) => {
+                let what = "the generator is an input of a function that is being traced, and where it \
+                            stands is known in a run only; use `position`";
+                refuse(Error::invalid(asked_by, what))
+            }
+        }
     }
 
     /// Returns the key, which distinguishes streams.
+    ///
+    /// # Panics
+    /// Panics while a function is traced whose input the generator is.
+    #[track_caller]
     pub fn key(&self) -> u64 {
-        self.key
+        self.known("Generator::key").0
     }
 
     /// Returns the number of blocks drawn so far.
+    ///
+    /// # Panics
+    /// Panics while a function is traced whose input the generator is.
+    #[track_caller]
     pub fn counter(&self) -> u64 {
-        self.counter
+        self.known("Generator::counter").1
     }
 
     /// Creates the stream with the number `stream` below this one. Its key is a Philox block of
@@ -204,7 +252,13 @@ impl Generator {
     /// ```
     #[must_use]
     pub fn split(&self, stream: u64) -> Self {
-        let [low, high, ..] = block(self.key, stream, 0, FOR_KEYS);
+        let Position::Known(key, _) = self.0 else {
+            let split = move |x: Vec<Array>| vec![Self::at(&x[0]).split(stream).position()];
+            let spec = (Shape::from([2]), DType::I64);
+            let below = record_call("split", &[self.position()], &[spec], split);
+            return Self::at(&below[0]);
+        };
+        let [low, high, ..] = block(key, stream, 0, FOR_KEYS);
         Self::new(join_words(low, high))
     }
 
@@ -236,12 +290,25 @@ impl Generator {
     ) -> Array {
         let shape = shape.addressable(function);
         let blocks = shape.size().div_ceil(distribution.elements_per_block());
-        let (key, counter, next) = self.position(blocks);
-        let drawn = allocating(function, || {
-            device.random(distribution, &[key], counter, &shape)
-        });
+        let (at, next) = self.next(blocks);
+        let drawn = match at {
+            Position::Known(key, counter) => allocating(function, || {
+                device.random(distribution, &[key], counter, &shape)
+            }),
+            Position::Traced(..) => {
+                let of = shape.clone();
+                later(
+                    function,
+                    &at,
+                    &[],
+                    shape,
+                    distribution.dtype(),
+                    move |own, _| own.drawn(function, distribution, of.clone(), cpu()),
+                )
+            }
+        };
         // If there was no memory, nothing is drawn.
-        self.counter = next;
+        self.0 = next;
         drawn
     }
 
@@ -270,9 +337,19 @@ impl Generator {
         shape: impl Into<Shape>,
         device: &'static dyn Device,
     ) -> Array {
-        let shape = shape.into().addressable("draw_batch");
-        let blocks = shape.size().div_ceil(distribution.elements_per_block());
-        let (key, counter, next) = self.position(blocks);
+        let own = shape.into().addressable("draw_batch");
+        let blocks = own.size().div_ceil(distribution.elements_per_block());
+        let (at, next) = self.next(blocks);
+        let counts = batch.iter().map(|batch| (batch.end - batch.start) as usize);
+        let sizes: Vec<usize> = counts.chain(own.iter().copied()).collect();
+        let shape = Shape::from(sizes).addressable("draw_batch");
+        let Position::Known(key, counter) = at else {
+            let (batch, dtype) = (batch.to_vec(), distribution.dtype());
+            self.0 = next;
+            return later("draw_batch", &at, &[], shape, dtype, move |stream, _| {
+                stream.draw_batch(distribution, &batch, own.clone(), cpu())
+            });
+        };
         let key_of = |key: u64, element: u64| {
             let [low, high, ..] = block(key, element, 0, FOR_BATCH);
             join_words(low, high)
@@ -281,13 +358,10 @@ impl Generator {
             let below = |key| batch.clone().map(move |element| key_of(key, element));
             keys.into_iter().flat_map(below).collect()
         });
-        let counts = batch.iter().map(|batch| (batch.end - batch.start) as usize);
-        let sizes: Vec<usize> = counts.chain(shape.iter().copied()).collect();
-        let shape = Shape::from(sizes).addressable("draw_batch");
         let drawn = allocating("draw_batch", || {
             device.random(distribution, &keys, counter, &shape)
         });
-        self.counter = next;
+        self.0 = next;
         drawn
     }
 
@@ -373,7 +447,7 @@ impl Generator {
     /// ```
     #[track_caller]
     pub fn permutation(&mut self, n: usize) -> Array {
-        Array::from(allocating("permutation", || self.distinct(n, n)))
+        self.chosen("permutation", n, n, [n].into())
     }
 
     /// Returns the slices of `x` along `axis` in random order, all orders equally likely.
@@ -425,6 +499,19 @@ impl Generator {
     ) -> Array {
         let shape = shape.into().addressable("choice");
         let size = shape.size();
+        if let Position::Traced(..) = self.0 {
+            let blocks = match (probabilities, replace) {
+                (Some(_), false) => n.div_ceil(2),
+                _ => size.div_ceil(2),
+            };
+            let (at, next) = self.next(blocks);
+            let (of, more): (_, Vec<Array>) =
+                (shape.clone(), probabilities.cloned().into_iter().collect());
+            self.0 = next;
+            return later("choice", &at, &more, shape, DType::I64, move |own, more| {
+                own.choice(n, of.clone(), replace, more.first())
+            });
+        }
         let weights = probabilities.map(|p| weights_of(p, n));
         let candidates = match &weights {
             Some(weights) => weights.iter().filter(|&&weight| weight > 0.0).count(),
@@ -439,10 +526,7 @@ impl Generator {
         }
         match (weights, replace) {
             (None, true) => self.integers(0, i64::try_from(n).unwrap_or(i64::MAX), shape),
-            (None, false) => {
-                let chosen = allocating("choice", || self.distinct(n, size));
-                Array::from_vec(chosen, shape)
-            }
+            (None, false) => self.chosen("choice", n, size, shape),
             (Some(weights), true) => {
                 let sums: Vec<f64> = (weights.iter())
                     .scan(0.0, |sum, weight| {
@@ -461,7 +545,7 @@ impl Generator {
                 Array::from_vec(chosen.collect(), shape)
             }
             (Some(weights), false) => {
-                let (key, counter) = self.advance(n.div_ceil(2));
+                let (key, counter) = Self(self.take(n.div_ceil(2))).known("choice");
                 let mut arrivals: Vec<(f64, i64)> = (weights.iter().enumerate())
                     .filter(|&(_, &weight)| weight > 0.0)
                     .map(|(i, &weight)| {
@@ -477,53 +561,91 @@ impl Generator {
     }
 
     /// The first `count` of `0..n` in random order.
-    fn distinct(&mut self, n: usize, count: usize) -> Vec<i64> {
-        let few = count < n / 16;
-        let mut order: Vec<i64> = reserved(if few { count } else { n });
-        let (key, counter) = self.advance(count.div_ceil(2));
-        let partner = |i: usize| {
-            let range = (n - i) as u64;
-            i + below(range, |attempt| word(key, counter, i, attempt)) as usize
-        };
-        if !few {
-            order.extend(0..n as i64);
-            (0..count).for_each(|i| order.swap(i, partner(i)));
-            order.truncate(count);
-            return order;
-        }
-        // Few of many: the same swaps, but only positions that have been touched take memory.
-        let mut moved: HashMap<usize, i64> = HashMap::new();
-        order.extend((0..count).map(|i| {
-            let j = partner(i);
-            let here = moved.remove(&i).unwrap_or(i as i64);
-            if i == j {
-                here
-            } else {
-                moved.insert(j, here).unwrap_or(j as i64)
+    #[track_caller]
+    fn chosen(&mut self, function: &'static str, n: usize, count: usize, shape: Shape) -> Array {
+        let at = self.take(count.div_ceil(2));
+        match at {
+            Position::Known(key, counter) => {
+                let chosen = allocating(function, || distinct(key, counter, n, count));
+                Array::from_vec(chosen, shape)
             }
-        }));
-        order
+            Position::Traced(..) => {
+                let of = shape.clone();
+                later(function, &at, &[], shape, DType::I64, move |own, _| {
+                    own.chosen(function, n, count, of.clone())
+                })
+            }
+        }
     }
 
-    /// The key and the counter from which to take `blocks` blocks, and the counter after them.
+    /// The position from which to take `blocks` blocks, and the position of the generator after them.
     #[track_caller]
-    fn position(&self, blocks: usize) -> (u64, u64, u64) {
-        let blocks = blocks as u64;
-        let ((key, counter), moves) = draws::position((self.key, self.counter));
+    fn next(&self, blocks: usize) -> (Position, Position) {
+        let (at, moves) = draws::position(&self.0);
         let next = match moves {
-            true => self.counter.wrapping_add(blocks),
-            false => self.counter,
+            true => self.0.behind(blocks as u64),
+            false => self.0.clone(),
         };
-        (key, counter, next)
+        (at, next)
     }
 
-    /// Advances by this number of blocks, and returns the key and the counter at which they begin.
+    /// Advances by this number of blocks, and returns where they begin.
     #[track_caller]
-    pub fn advance(&mut self, blocks: usize) -> (u64, u64) {
-        let (key, counter, next) = self.position(blocks);
-        self.counter = next;
-        (key, counter)
+    fn take(&mut self, blocks: usize) -> Position {
+        let (at, next) = self.next(blocks);
+        self.0 = next;
+        at
     }
+
+    /// Advances by this number of blocks, and returns the [position](Self::position) at which they begin.
+    #[track_caller]
+    pub fn advance(&mut self, blocks: usize) -> Array {
+        self.take(blocks).array()
+    }
+}
+
+/// What `draw` makes of the generator at a position that is known in the run alone, and of other arrays.
+#[track_caller]
+fn later(
+    function: &'static str,
+    at: &Position,
+    others: &[Array],
+    shape: Shape,
+    dtype: DType,
+    draw: impl Fn(&mut Generator, &[Array]) -> Array + Send + Sync + 'static,
+) -> Array {
+    let inputs = [&[at.array()], others].concat();
+    let run = move |x: Vec<Array>| vec![undrawn(|| draw(&mut Generator::at(&x[0]), &x[1..]))];
+    let mut drawn = record_call(function, &inputs, &[(shape, dtype)], run);
+    drawn.pop().expect("there is one result")
+}
+
+/// The first `count` of `0..n` in random order, by the words from this counter on.
+fn distinct(key: u64, counter: u64, n: usize, count: usize) -> Vec<i64> {
+    let few = count < n / 16;
+    let mut order: Vec<i64> = reserved(if few { count } else { n });
+    let partner = |i: usize| {
+        let range = (n - i) as u64;
+        i + below(range, |attempt| word(key, counter, i, attempt)) as usize
+    };
+    if !few {
+        order.extend(0..n as i64);
+        (0..count).for_each(|i| order.swap(i, partner(i)));
+        order.truncate(count);
+        return order;
+    }
+    // Few of many: the same swaps, but only positions that have been touched take memory.
+    let mut moved: HashMap<usize, i64> = HashMap::new();
+    order.extend((0..count).map(|i| {
+        let j = partner(i);
+        let here = moved.remove(&i).unwrap_or(i as i64);
+        if i == j {
+            here
+        } else {
+            moved.insert(j, here).unwrap_or(j as i64)
+        }
+    }));
+    order
 }
 
 /// The probabilities of `choice` as numbers, after a check.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bibun_array::Array;
 
 use crate::call::Called;
-use crate::error::{Error, Location, raise};
+use crate::error::{Error, Location, raise, refuse};
 use crate::function::{
     AnyFunction, Arity, Function, Inputs, Item, Items, Mismatch, Outputs, Saved, Spec, items,
 };
@@ -318,14 +318,19 @@ fn into_array(input: Variable) -> Array {
 /// Reports that a sealed function has used a captured value.
 #[cold]
 fn broken(seal: &scope::Seal, why: &str, user: &'static str, location: Location) -> ! {
-    raise(Error::Argument {
+    let error = Error::Argument {
         function: seal.function,
         what: format!(
             "the function captures a Variable that {why}, and its gradient would be lost; hand it \
              in as part of the argument ({user} uses it)"
         ),
         location,
-    })
+    };
+    match seal.function {
+        // Where there are values, there is no such seal.
+        "compile" => refuse(error),
+        _ => raise(error),
+    }
 }
 
 /// Reports that the gradient of a frozen parameter is used.

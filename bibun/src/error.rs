@@ -274,6 +274,14 @@ pub(crate) fn raise(error: Error) -> ! {
     bibun_array::raise(error)
 }
 
+/// Panics with an error about what cannot be done while a function is traced. The function is refused even
+/// if it catches the error.
+#[cold]
+#[track_caller]
+pub(crate) fn refuse(error: Error) -> ! {
+    bibun_array::refuse(error)
+}
+
 /// Panics with an [`Error::Mismatch`] of these inputs, which do not fulfil `must_hold`.
 #[cold]
 #[track_caller]

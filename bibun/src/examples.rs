@@ -8,7 +8,7 @@ use crate::function::Spec;
 use crate::variable::Variable;
 
 /// For each slice of a value along one axis, the example that it belongs to.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Examples {
     axis: usize,
     count: usize,
@@ -233,6 +233,8 @@ pub enum ExampleGradient {
     Stacked(Variable),
     /// All examples use the whole input: their cotangents as a sum of products, computed on request.
     OuterProduct(OuterProduct),
+    /// The sum of several of the kinds above, which are kept apart.
+    Sum(Vec<ExampleGradient>),
     /// The result of one example depends on a part of the input that belongs to another.
     Mixed,
     /// The rule does not know. The cotangents of all examples are then computed by `vjp` under
@@ -266,6 +268,7 @@ impl ExampleGradient {
                 let fits = of_one == Some(&input.shape[..]) && found.dtype == input.dtype;
                 (found, fits)
             }
+            Self::Sum(terms) => return terms.iter().find_map(|term| term.misfit(input)),
             Self::OuterProduct(_) | Self::Mixed | Self::Unknown => return None,
         };
         (!fits).then_some(found)

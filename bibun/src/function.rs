@@ -379,6 +379,12 @@ pub trait Function: Clone + fmt::Debug + Send + Sync + 'static {
         cx: &Context<'_>,
         gy: Outputs<Self, ExampleCotangent>,
     ) -> Inputs<Self, Option<ExampleGradient>>;
+
+    /// Returns the arrays that this call itself holds for its rules, beside the inputs and outputs that it
+    /// [saves](Self::saves). History counts their bytes. Defaults to none.
+    fn kept(&self) -> Vec<Array> {
+        Vec::new()
+    }
 }
 
 /// A list that holds the inputs or outputs of most functions without an allocation.
@@ -412,6 +418,7 @@ pub(crate) trait AnyFunction: Any + fmt::Debug + Send + Sync {
         cx: &Context<'_>,
         gy: Items<ExampleCotangent>,
     ) -> Items<Option<ExampleGradient>>;
+    fn kept(&self) -> Vec<Array>;
 }
 
 impl<F: Function> AnyFunction for F {
@@ -448,6 +455,9 @@ impl<F: Function> AnyFunction for F {
         gy: Items<ExampleCotangent>,
     ) -> Items<Option<ExampleGradient>> {
         items(self.per_example(cx, F::Outputs::collect(gy.into_iter())))
+    }
+    fn kept(&self) -> Vec<Array> {
+        self.kept()
     }
 }
 

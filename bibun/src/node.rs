@@ -6,6 +6,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use bibun_array::{Array, DType, Device, Shape};
+use rustc_hash::FxHashSet;
 
 use crate::call::{Called, Composite};
 use crate::error::{Error, Location};
@@ -104,6 +105,14 @@ impl Node {
     /// Returns the address, which is unique among nodes.
     pub(crate) fn address(self: &Arc<Self>) -> usize {
         Arc::as_ptr(self).addr()
+    }
+
+    /// Returns the arrays that the call saves or holds for its rules, without the values that a
+    /// transformation hides.
+    pub(crate) fn kept(&self) -> Vec<Array> {
+        let saved = self.saved_inputs().iter().chain(self.saved_outputs());
+        let saved = saved.flatten().filter_map(|value| value.array().cloned());
+        saved.chain(self.function().kept()).collect()
     }
 
     /// Returns the error that asking for its gradient failed.
@@ -402,18 +411,25 @@ impl Creator {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Returns the number of bytes of the values that this call saves for its rules. Values shared by
-    /// several calls are counted for each of them.
+    /// Returns the number of bytes of the values that this call saves for its rules, and that its function
+    /// [holds](Function::kept) for them. Values shared by several calls are counted for each of them.
     pub fn kept_bytes(&self) -> usize {
-        self.kept().map(Array::memory_bytes).sum()
+        distinct_bytes(self.kept())
     }
 
     /// Returns the arrays that this call saves for its rules, without the values that a
     /// transformation hides.
-    pub(crate) fn kept(&self) -> impl Iterator<Item = &Array> {
-        let kept = self.0.saved_inputs().iter().chain(self.0.saved_outputs());
-        kept.flatten().filter_map(|value| value.array())
+    pub(crate) fn kept(&self) -> Vec<Array> {
+        self.0.kept()
     }
+}
+
+/// Returns the number of bytes of the memory of some arrays, each counted once.
+pub(crate) fn distinct_bytes(arrays: impl IntoIterator<Item = Array>) -> usize {
+    let mut known = FxHashSet::default();
+    let is_new = |x: &Array| x.memory_key().is_some_and(|key| known.insert(key));
+    let arrays = arrays.into_iter().filter(is_new);
+    arrays.map(|x| x.memory_bytes()).sum()
 }
 
 impl fmt::Debug for Creator {

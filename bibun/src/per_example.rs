@@ -78,16 +78,39 @@ impl Part {
             Self::Stacked(cotangent) => ExampleGradient::Stacked(cotangent),
             Self::OuterProduct(product) => ExampleGradient::OuterProduct(product),
         };
-        let added = |part: Self| match part {
+        let sliced = (parts.iter().filter(|part| matches!(part, Self::Sliced(_)))).count();
+        // Behind the function, these would not be known to come from what knows no better.
+        if 0 < sliced && sliced < parts.len() {
+            let terms = parts.into_iter().map(Self::stacked);
+            return terms.reduce(|a, b| a + b).map(ExampleGradient::Stacked);
+        }
+        let mut terms: Vec<ExampleGradient> = parts.into_iter().map(gradient).collect();
+        match terms.len() {
+            0 | 1 => terms.pop(),
+            _ => Some(ExampleGradient::Sum(terms)),
+        }
+    }
+
+    /// Returns the cotangent of each example.
+    fn stacked(self) -> Variable {
+        match self {
             Self::Sliced(sliced) => sliced.stacked(),
             Self::Stacked(cotangent) => cotangent,
             Self::OuterProduct(product) => product.rows(),
-        };
-        match <[Self; 1]>::try_from(parts) {
-            Ok([part]) => Some(gradient(part)),
-            Err(parts) => {
-                let terms = parts.into_iter().map(added);
-                terms.reduce(|a, b| a + b).map(ExampleGradient::Stacked)
+        }
+    }
+
+    /// Adds the parts that a rule has returned to a list.
+    fn list(gradient: ExampleGradient, parts: &mut Vec<Self>) {
+        match gradient {
+            ExampleGradient::Sliced(sliced) => parts.push(Self::Sliced(sliced)),
+            ExampleGradient::Stacked(cotangent) => parts.push(Self::Stacked(cotangent)),
+            ExampleGradient::OuterProduct(product) => parts.push(Self::OuterProduct(product)),
+            ExampleGradient::Sum(terms) => {
+                (terms.into_iter()).for_each(|term| Self::list(term, parts));
+            }
+            ExampleGradient::Unknown | ExampleGradient::Mixed => {
+                unreachable!("these are no gradients, and no terms of one")
             }
         }
     }
@@ -211,22 +234,24 @@ impl Walk<'_> {
             error @ Error::MixesExamples { .. } => raise(error),
             error => raise(node.failed(error)),
         });
-        for (edge, part) in node.inputs().iter().zip(parts) {
-            if let Some((part, is_known)) = part {
+        for (edge, parts) in node.inputs().iter().zip(parts) {
+            if let Some((parts, is_known)) = parts {
                 let origin = if is_known { Some(here) } else { added };
-                self.deliver(edge, part, origin);
+                for part in parts {
+                    self.deliver(edge, part, origin);
+                }
             }
         }
     }
 
-    /// Returns the result of a node's rule for each input, and whether the rule knew it.
+    /// Returns the parts of the result of a node's rule for each input, and whether the rule knew them.
     fn ask(
         &self,
         node: &Arc<Node>,
         arrived: &[Option<Arrived>],
         needs: &[bool],
         here: Origin,
-    ) -> Items<Option<(Part, bool)>> {
+    ) -> Items<Option<(Vec<Part>, bool)>> {
         let gradients = match sliced_by_example(node, arrived) {
             Some(sliced) => {
                 // A single example cannot be mixed with another.
@@ -261,11 +286,13 @@ impl Walk<'_> {
         items(gradients.into_iter().map(|gradient| {
             let computed = computed.next().flatten();
             Some(match gradient? {
-                ExampleGradient::Sliced(sliced) => (Part::Sliced(sliced), true),
-                ExampleGradient::Stacked(cotangent) => (Part::Stacked(cotangent), true),
-                ExampleGradient::OuterProduct(product) => (Part::OuterProduct(product), true),
                 ExampleGradient::Unknown | ExampleGradient::Mixed => {
-                    (Part::Stacked(computed?), false)
+                    (vec![Part::Stacked(computed?)], false)
+                }
+                known => {
+                    let mut parts = Vec::new();
+                    Part::list(known, &mut parts);
+                    (parts, true)
                 }
             })
         }))

@@ -15,7 +15,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::call::calling;
 use crate::context::Context;
-use crate::error::{Error, attempt, raise};
+use crate::error::{Error, attempt, raise, refuse};
 use crate::function::{Items, items};
 use crate::hooks;
 use crate::node::{Cut, Edge, Key, Node, Way};
@@ -117,7 +117,7 @@ impl Variable {
         if self.plain_array().is_some_and(|x| is_traced(&x)) {
             let what = "gradients would be put into leaves once, while `compile` traces its function, \
                         and not in every run; return what `grad` or `value_and_grad` returns";
-            raise(Error::argument("backward", what));
+            refuse(Error::argument("backward", what));
         }
         if !self.requires_grad() {
             let what = match self.edge().unrecorded_at() {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bibun_array::{Array, is_traced};
 use rustc_hash::FxHashSet;
 
-use crate::error::{Error, raise};
+use crate::error::{Error, refuse};
 use crate::leaf::Leaf;
 use crate::node::{Edge, Node};
 use crate::surroundings::{Aside, keep_to_this_task};
@@ -196,6 +196,16 @@ impl Seal {
 /// Runs `f`, which must not use values from outside that have history or are hidden by a
 /// transformation.
 pub(crate) fn sealed<T>(function: &'static str, f: impl FnOnce() -> T) -> T {
+    sealed_with(function, FxHashSet::default(), f).0
+}
+
+/// Does the same as [`sealed`], for a function that goes on with the nodes and leaves `made` before. Returns
+/// these and its own.
+pub(crate) fn sealed_with<T>(
+    function: &'static str,
+    made: FxHashSet<usize>,
+    f: impl FnOnce() -> T,
+) -> (T, FxHashSet<usize>) {
     struct Unseal(Option<Seal>);
     impl Drop for Unseal {
         fn drop(&mut self) {
@@ -207,11 +217,13 @@ pub(crate) fn sealed<T>(function: &'static str, f: impl FnOnce() -> T) -> T {
     let seal = Seal {
         function,
         around: LEVEL.get(),
-        made: FxHashSet::default(),
+        made,
     };
     let _unseal = Unseal(SEAL.replace(Some(seal)));
     IS_SEALED.set(true);
-    f()
+    let result = f();
+    let seal = SEAL.with_borrow_mut(Option::take);
+    (result, seal.map(|seal| seal.made).unwrap_or_default())
 }
 
 /// Calls `see` with the seal around the running function, if there is one.
@@ -241,7 +253,7 @@ pub(crate) fn expect_to_stay(leaf: &Arc<Leaf>, function: &'static str, value: Op
         let what = "changes a leaf that was there before while `compile` traces a function, which \
                     would happen once and not in every run; return the value, and change the leaf \
                     outside";
-        raise(Error::argument(function, what));
+        refuse(Error::argument(function, what));
     }
 }
 

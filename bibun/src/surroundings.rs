@@ -171,7 +171,7 @@ impl Captured {
         LAYERS.with_borrow_mut(|layers| {
             layers.iter_mut().any(|layer| match layer {
                 Layer::Lifted(contents, lifted) => find(contents, buffer)
-                    .is_some_and(|x| !lifted.captured.iter().any(|(_, own)| own.is_same(x))),
+                    .is_some_and(|x| !lifted.captured.iter().any(|(_, own)| own.is_identical(x))),
                 Layer::Apart(_) | Layer::Recording(_) => false,
             })
         })
@@ -199,7 +199,12 @@ pub(crate) fn lifting<T>(
     let Layer::Lifted(contents, lifted) = layer else {
         unreachable!("layers end in order")
     };
-    let is_lifted = |x: &Variable| lifted.captured.iter().any(|(_, lifted)| lifted.is_same(x));
+    let is_lifted = |x: &Variable| {
+        lifted
+            .captured
+            .iter()
+            .any(|(_, lifted)| lifted.is_identical(x))
+    };
     let changed = contents.buffers.into_iter().filter(|(_, x)| !is_lifted(x));
     let found = Found {
         changed: changed.collect(),

@@ -4,9 +4,9 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use bibun_array::{Array, DType, Device, Element, Memory, Shape, cpu};
+use bibun_array::{Array, DType, Device, Element, Memory, Shape, cpu, is_traced, is_traced_input};
 
-use crate::error::{Error, Location, caller, raise};
+use crate::error::{Error, Location, caller, raise, refuse};
 use crate::function::Spec;
 use crate::hidden::Hidden;
 use crate::hooks::HookHandle;
@@ -566,7 +566,26 @@ impl Variable {
     }
 
     /// Returns whether both are the same Variable, not only equal.
+    ///
+    /// # Panics
+    /// Panics in a function that [`compile`](crate::compile) traces, if one is of its argument and the other
+    /// from outside: in another run, they might be the same.
+    #[track_caller]
     pub fn is_same(&self, other: &Self) -> bool {
+        let is_input = |x: &Self| x.plain_array().is_some_and(|x| is_traced_input(&x));
+        let is_outside = |x: &Self| x.is_leaf() || x.plain_array().is_some_and(|x| !is_traced(&x));
+        let is_unknown = |a: &Self, b: &Self| is_input(a) && is_outside(b);
+        let is_same = self.is_identical(other);
+        if !is_same && (is_unknown(self, other) || is_unknown(other, self)) {
+            let what = "one is a part of the argument of a function that `compile` traces, and the other \
+                        is not, so that the answer may differ from run to run; hand in both of them";
+            refuse(Error::argument("is_same", what));
+        }
+        is_same
+    }
+
+    /// Returns whether both are the same Variable as far as this run knows.
+    pub(crate) fn is_identical(&self, other: &Self) -> bool {
         self.identity() == other.identity()
     }
 

@@ -7,6 +7,7 @@ mod chainer_cases;
 mod compile;
 mod compile_fail;
 mod compile_page;
+mod compile_rules;
 mod control;
 mod core;
 mod custom;

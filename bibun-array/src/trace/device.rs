@@ -152,7 +152,7 @@ fn picked(x: &Array, shape: impl Into<Shape>) -> SlotSpec {
 #[track_caller]
 fn refuse(x: &Array, error: Error) -> ! {
     match super::slot(x) {
-        Some(slot) => slot.recording.refuse(error),
+        Some(slot) => slot.recording.going_on().refuse(error),
         None => raise(error),
     }
 }

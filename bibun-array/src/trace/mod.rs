@@ -41,10 +41,21 @@ pub struct Tracer(Arc<Recording>);
 pub(crate) struct Recording {
     /// The function that is traced, for errors.
     name: &'static str,
+    /// The end of the recording that this one goes on from. Its content is part of this one's.
+    from: Option<Cut>,
     content: Mutex<Content>,
-    /// What was asked for first that no trace can do. Whoever asks may catch the panic, and go another way
-    /// than where there are values.
-    refused: Mutex<Option<Error>>,
+    /// Raises the first error about what no trace can do. The function may have caught it, and gone another
+    /// way than where there are values.
+    refused: Mutex<Option<Refusal>>,
+}
+
+/// An error to be raised.
+struct Refusal(Box<dyn FnOnce() + Send>);
+
+impl fmt::Debug for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("refused")
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -208,53 +219,39 @@ impl Memory for Slot {
     }
 }
 
-/// The end of the first part of a recording; see [`Tracer::cut`].
+/// The end of a recording; see [`Tracer::cut`].
 #[derive(Clone, Debug)]
 pub struct Cut {
     recording: Arc<Recording>,
     /// The numbers of steps and of slots before it.
     steps: usize,
     slots: usize,
-    /// The slots of the inputs before it.
-    inputs: Vec<usize>,
 }
 
 impl Cut {
-    /// Returns the program of the first part that computes these arrays.
-    pub fn first(&self, outputs: &[Array]) -> Program {
+    /// Returns a tracer that goes on from here. What it records, for further inputs, no other tracer sees.
+    pub fn tracer(&self) -> Tracer {
+        Tracer(Arc::new(Recording {
+            name: self.recording.name,
+            from: Some(self.clone()),
+            content: Mutex::new(self.content()),
+            refused: Mutex::default(),
+        }))
+    }
+
+    /// Returns the program that computes these arrays from the inputs up to here.
+    pub fn program(&self, outputs: &[Array]) -> Program {
         let outputs = outputs.iter().map(|y| self.recording.operand(y)).collect();
+        Program::new(self.content(), outputs)
+    }
+
+    fn content(&self) -> Content {
         let content = self.recording.content();
-        let content = Content {
+        Content {
             steps: content.steps[..self.steps].to_vec(),
-            slots: content.slots.clone(),
-            inputs: self.inputs.clone(),
-        };
-        Program::new(content, outputs)
-    }
-
-    /// Returns the values of the first part from which these arrays can be computed, without those
-    /// that are quickly computed again from the others in a pass over memory.
-    pub fn kept(&self, outputs: &[Array]) -> Vec<Array> {
-        let outputs = outputs.iter().map(|y| self.recording.operand(y)).collect();
-        let content = self.recording.content().clone();
-        let specs = content.slots.clone();
-        let kept = crate::program::kept(content, self.slots, outputs);
-        kept.into_iter()
-            .map(|slot| self.recording.array(slot, specs[slot].clone()))
-            .collect()
-    }
-
-    /// Returns the program that computes some arrays from these inputs, or `None` if they do not
-    /// suffice. Checks of the first part are not in it.
-    pub fn rest(&self, inputs: &[Array], outputs: &[Array]) -> Option<Program> {
-        let outputs = outputs.iter().map(|y| self.recording.operand(y)).collect();
-        let numbers = inputs.iter().map(|x| slot(x).map(|slot| slot.number));
-        let inputs = numbers.collect::<Option<Vec<usize>>>()?;
-        let content = Content {
-            inputs,
-            ..self.recording.content().clone()
-        };
-        Program::of_rest(content, self.steps, outputs)
+            slots: content.slots[..self.slots].to_vec(),
+            inputs: content.inputs.clone(),
+        }
     }
 }
 
@@ -268,6 +265,7 @@ impl Tracer {
     pub fn new(name: &'static str) -> Self {
         Self(Arc::new(Recording {
             name,
+            from: None,
             content: Mutex::default(),
             refused: Mutex::default(),
         }))
@@ -309,10 +307,16 @@ impl Tracer {
         f()
     }
 
-    /// Returns the first error that the trace has raised since the last call of this method, because the
-    /// function asked for elements. The function may have caught it.
-    pub fn refused(&self) -> Option<Error> {
-        lock(&self.0.refused).take()
+    /// Raises the first error that the trace has [refused](refuse) something with, which the function may
+    /// have caught.
+    ///
+    /// # Panics
+    /// Panics if there is such an error.
+    pub fn expect_not_refused(&self) {
+        let refused = lock(&self.0.refused).take();
+        if let Some(Refusal(raise)) = refused {
+            raise();
+        }
     }
 
     /// Returns the program that computes these arrays.
@@ -322,8 +326,7 @@ impl Tracer {
         Program::new(content, outputs)
     }
 
-    /// Ends the first part of the recording and returns it. What is recorded from now on, for further
-    /// inputs, belongs to the parts of [`Cut::rest`].
+    /// Ends the recording, and returns its end, from which others can go on.
     ///
     /// ```
     /// use bibun_array::{Array, Tracer};
@@ -332,12 +335,13 @@ impl Tracer {
     /// let x = tracer.input(&like);
     /// let y = tracer.run(|| x.exp());
     /// let cut = tracer.cut();
-    /// let g = tracer.input(&like);
-    /// let gx = tracer.run(|| &g * &y);
+    /// let later = cut.tracer();
+    /// let g = later.input(&like);
+    /// let gx = later.run(|| &g * &y);
     /// // The exponential is kept, and not computed again.
-    /// let kept = cut.kept(&[gx.clone()]);
-    /// let first = cut.first(&[vec![y], kept.clone()].concat());
-    /// let rest = cut.rest(&[kept, vec![g]].concat(), &[gx]).expect("all that it needs");
+    /// let kept = later.kept(&[], &[gx.clone()]);
+    /// let first = cut.program(&[vec![y], kept.clone()].concat());
+    /// let rest = later.rest(&[kept, vec![g]].concat(), &[gx]).expect("all that it needs");
     /// let made = first.run(vec![Array::from([0.0, 1.0])]);
     /// let gx = rest.run(vec![made[1].clone(), Array::from([3.0, 0.0])]);
     /// assert_eq!(gx[0].to_vec::<f64>(), [3.0, 0.0]);
@@ -348,14 +352,50 @@ impl Tracer {
             recording: Arc::clone(&self.0),
             steps: content.steps.len(),
             slots: content.slots.len(),
-            inputs: content.inputs.clone(),
         }
+    }
+
+    /// Returns the values of the part that this tracer goes on from, from which these arrays can be
+    /// computed, without those that are `given`, and those that are quickly computed again from the others
+    /// in a pass over memory.
+    pub fn kept(&self, given: &[Array], outputs: &[Array]) -> Vec<Array> {
+        let number = |x: &Array| slot(x).map(|slot| slot.number);
+        let given: Vec<usize> = given.iter().filter_map(number).collect();
+        let outputs = outputs.iter().map(|y| self.0.operand(y)).collect();
+        let content = self.0.content().clone();
+        let specs = content.slots.clone();
+        let Some(before) = &self.0.from else {
+            return Vec::new();
+        };
+        let kept = crate::program::kept(content, before.slots, outputs);
+        let kept = kept.into_iter().filter(|slot| !given.contains(slot));
+        kept.map(|slot| before.recording.array(slot, specs[slot].clone()))
+            .collect()
+    }
+
+    /// Returns the program that computes some arrays from these, or `None` if they do not suffice. Checks of
+    /// the part that this tracer goes on from are not in it.
+    pub fn rest(&self, inputs: &[Array], outputs: &[Array]) -> Option<Program> {
+        let outputs = outputs.iter().map(|y| self.0.operand(y)).collect();
+        let numbers = inputs.iter().map(|x| slot(x).map(|slot| slot.number));
+        let inputs = numbers.collect::<Option<Vec<usize>>>()?;
+        let content = Content {
+            inputs,
+            ..self.0.content().clone()
+        };
+        let before = self.0.from.as_ref().map_or(0, |cut| cut.steps);
+        Program::of_rest(content, before, outputs)
     }
 }
 
 /// Whether the elements of an array are not there yet, because a function is being traced.
 pub fn is_traced(x: &Array) -> bool {
     slot(x).is_some()
+}
+
+/// Whether an array is a view of an input of a function that is being traced, and computed of nothing.
+pub fn is_traced_input(x: &Array) -> bool {
+    slot(x).is_some_and(|slot| slot.recording.content().inputs.contains(&slot.number))
 }
 
 /// Records a call of `run` as one step of the function that is being traced, and returns its results,
@@ -412,6 +452,28 @@ pub fn record_call(
         run: Arc::new(run),
     };
     recording.write(work, &refs, slots)
+}
+
+/// Panics with an error about what no trace can do. If the function that is being traced catches it,
+/// [`Tracer::expect_not_refused`] raises it again, because where there are values the function would have
+/// gone on. Without a trace, this is [`raise`].
+///
+/// ```
+/// use bibun_array::{attempt, refuse, Error, Tracer};
+/// let tracer = Tracer::new("demo");
+/// let caught = tracer.run(|| attempt::<(), Error>(|| refuse(Error::invalid("f", "is refused"))));
+/// assert!(caught.is_err());
+/// let again: Result<(), Error> = attempt(|| tracer.expect_not_refused());
+/// assert_eq!(again, caught);
+/// ```
+#[cold]
+#[track_caller]
+pub fn refuse<E: std::error::Error + Clone + Send + 'static>(error: E) -> ! {
+    let current = CURRENT.with_borrow(|all| all.last().cloned());
+    match current {
+        Some(recording) => recording.refuse(error),
+        None => raise(error),
+    }
 }
 
 /// Puts the recordings of the functions that are being traced aside until the result is dropped.
@@ -477,34 +539,68 @@ impl Recording {
 
     /// Raises an error that the function must not go on from.
     #[cold]
-    fn refuse(&self, error: Error) -> ! {
-        lock(&self.refused).get_or_insert_with(|| error.clone());
+    #[track_caller]
+    fn refuse<E: std::error::Error + Clone + Send + 'static>(&self, error: E) -> ! {
+        let again = error.clone();
+        // A trace around is refused with it.
+        let refusal = || Refusal(Box::new(move || refuse(again)));
+        lock(&self.refused).get_or_insert_with(refusal);
         raise(error)
+    }
+
+    /// Whether this recording is the other one, or goes on from it.
+    fn goes_on_from(self: &Arc<Self>, other: &Arc<Self>) -> bool {
+        let mut own = self;
+        loop {
+            match &own.from {
+                _ if Arc::ptr_eq(own, other) => return true,
+                Some(cut) => own = &cut.recording,
+                None => return false,
+            }
+        }
+    }
+
+    /// Whether a slot belongs to this recording, or to one that it goes on from.
+    fn has(self: &Arc<Self>, slot: &Slot) -> bool {
+        let (mut own, mut end) = (self, usize::MAX);
+        loop {
+            match &own.from {
+                _ if Arc::ptr_eq(own, &slot.recording) => return slot.number < end,
+                Some(cut) => (own, end) = (&cut.recording, cut.slots),
+                None => return false,
+            }
+        }
     }
 
     /// The recording that these arrays belong to, or else the current one, if a function is traced.
     fn of(function: &'static str, inputs: &[&Array]) -> Option<Arc<Self>> {
-        let mut found: Option<&Arc<Self>> = None;
+        let current = CURRENT.with_borrow(|all| all.last().cloned());
+        let mut found: Option<Arc<Self>> = None;
         for slot in inputs.iter().filter_map(|x| slot(x)) {
-            match found {
-                Some(found) if !Arc::ptr_eq(found, &slot.recording) => {
-                    let current = CURRENT.with_borrow(|all| all.last().cloned());
+            let own = slot.recording.going_on();
+            match &found {
+                Some(found) if !Arc::ptr_eq(found, &own) => {
                     let is_current = current.is_some_and(|current| Arc::ptr_eq(found, &current));
-                    let other = if is_current { &slot.recording } else { found };
+                    let other = if is_current { &own } else { found };
                     other.escaped(function)
                 }
-                _ => found = Some(&slot.recording),
+                _ => found = Some(own),
             }
         }
-        match found {
-            Some(found) => Some(Arc::clone(found)),
-            None => CURRENT.with_borrow(|all| all.last().cloned()),
-        }
+        found.or(current)
+    }
+
+    /// The innermost recording on this thread that goes on from this one, or else this one.
+    fn going_on(self: &Arc<Self>) -> Arc<Self> {
+        let of_this = |other: &&Arc<Self>| other.goes_on_from(self);
+        let found = CURRENT.with_borrow(|all| all.iter().rev().find(of_this).cloned());
+        found.unwrap_or_else(|| Arc::clone(self))
     }
 
     /// A value that was kept from a trace that has ended, or from another one.
     #[cold]
-    fn escaped(&self, function: &'static str) -> ! {
+    #[track_caller]
+    fn escaped(self: &Arc<Self>, function: &'static str) -> ! {
         let what = format!(
             "an input is a value of {} while it was traced, which has no elements outside of it; \
              hand it over as an argument or a result instead",
@@ -532,11 +628,9 @@ impl Recording {
         Array::on_memory(Arc::new(memory), spec.layout)
     }
 
-    fn operand(&self, x: &Array) -> Operand {
+    fn operand(self: &Arc<Self>, x: &Array) -> Operand {
         match slot(x) {
-            Some(slot) if std::ptr::eq(&*slot.recording, self) => {
-                Operand::Slot(slot.number, x.layout().clone())
-            }
+            Some(slot) if self.has(slot) => Operand::Slot(slot.number, x.layout().clone()),
             Some(slot) => slot.recording.escaped(slot.recording.name),
             None => Operand::Constant(x.clone()),
         }

@@ -25,7 +25,7 @@ use std::path::Path;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::error::Location;
-use crate::node::{Creator, HistoryEntry, Key};
+use crate::node::{self, Creator, HistoryEntry, Key};
 use crate::variable::Variable;
 
 /// Returns the history of a Variable: all functions and Variables that it was computed by and from.
@@ -377,11 +377,7 @@ fn creators(outputs: &[&Variable]) -> Vec<Creator> {
 
 /// Returns the number of bytes that some calls save together, without counting any memory twice.
 fn distinct_bytes<'a>(creators: impl Iterator<Item = &'a Creator>) -> usize {
-    let mut seen = FxHashSet::default();
-    let kept = creators.flat_map(|creator| creator.kept());
-    kept.filter(|array| seen.insert(array.memory_key()))
-        .map(|array| array.memory_bytes())
-        .sum()
+    node::distinct_bytes(creators.flat_map(Creator::kept))
 }
 
 /// Returns the line of a call. An absolute path (of a dependency, for example) is cut to the part

@@ -14,7 +14,7 @@ use super::schedule::Schedule;
 use super::slots::{Parameters, Slots};
 use super::stepped::Packed;
 use super::{Optimizer, check_trainable, evaluate};
-use crate::error::{Error, raise};
+use crate::error::{Error, refuse};
 use crate::links::{Chain, for_each_parameter};
 use crate::serializers::{State, StateError, Stateful};
 use crate::variable::Variable;
@@ -218,7 +218,7 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
         if self.traced.is_some() {
             let what = "the state of this optimizer has no elements yet, because compile is tracing \
                         its function; use `minimized` or `updated` there, and this outside";
-            raise(Error::argument(function, what));
+            refuse(Error::argument(function, what));
         }
     }
 }

@@ -1,31 +1,28 @@
 //! Custom functions, made from closures over Variables.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bibun_array::Array;
 
+use super::derived::{
+    Batch, FirstRun, Forward, along, in_front, inputs, pull_apart_again, pull_through, values,
+};
 use crate::apply;
-use crate::batch::{Batched, run_batch};
+use crate::batch::Batched;
 use crate::call::calling;
 use crate::context::Context;
 use crate::error::{Error, Location, caller, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient};
-use crate::forward;
 use crate::function::{Function, Mismatch, Needs, Saved, Spec, Variadic};
-use crate::functions::{watch, zeros_like};
-use crate::node::Edge;
-use crate::per_example::{Part, pull_apart};
-use crate::randomness;
-use crate::reverse::Paths;
+use crate::functions::zeros_like;
 use crate::scope;
-use crate::surroundings::{Scopes, Surroundings};
+use crate::surroundings::Scopes;
 use crate::variable::Variable;
 
-type Forward = dyn Fn(&[Variable]) -> Vec<Variable> + Send + Sync;
 /// Inputs, outputs, and cotangents or tangents.
 type Rule = dyn Fn(&[Variable], &[Variable], &[Variable]) -> Vec<Variable> + Send + Sync;
-type Batch = dyn Fn(&[Batched]) -> Vec<Batched> + Send + Sync;
+type BatchRule = dyn Fn(&[Batched]) -> Vec<Batched> + Send + Sync;
 
 /// Creates a function with a custom gradient. `f` computes the function, without history; `backward`
 /// computes the cotangents of the inputs from the inputs, the output and its cotangent.
@@ -173,21 +170,16 @@ pub(crate) struct Closures {
     pub(crate) forward: Arc<Forward>,
     pub(crate) vjp: Option<Arc<Rule>>,
     pub(crate) jvp: Option<Arc<Rule>>,
-    pub(crate) batch: Option<Arc<Batch>>,
+    pub(crate) batch: Option<Arc<BatchRule>>,
 }
 
 impl Closures {
     /// Runs the function.
     pub(crate) fn call(&self, inputs: Vec<Variable>, location: Location) -> Vec<Variable> {
-        self.call_in(inputs, location, Arc::default())
+        self.call_in(inputs, location, FirstRun::default())
     }
 
-    fn call_in(
-        &self,
-        inputs: Vec<Variable>,
-        location: Location,
-        first: Arc<First>,
-    ) -> Vec<Variable> {
+    fn call_in(&self, inputs: Vec<Variable>, location: Location, first: FirstRun) -> Vec<Variable> {
         let call = Call {
             closures: self.clone(),
             scopes: Scopes::current(),
@@ -201,9 +193,6 @@ impl Closures {
         self.vjp.is_none() && self.jvp.is_none()
     }
 }
-
-/// The surroundings of the function's first run, once it has run.
-type First = OnceLock<Surroundings>;
 
 impl fmt::Debug for Closures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -219,21 +208,10 @@ struct Call {
     scopes: Scopes,
     /// The surroundings of the first run. All levels of one call share them, so that the function
     /// runs for the first time only once.
-    first: Arc<First>,
+    first: FirstRun,
 }
 
 impl Call {
-    /// Runs the function in the surroundings of its first run.
-    fn see_first<T>(&self, run: impl FnOnce() -> T) -> T {
-        if let Some(first) = self.first.get() {
-            return first.again(run);
-        }
-        let (outputs, surroundings) = Surroundings::record(run);
-        // No other thread runs it meanwhile, because a call is one run at one level.
-        let _ = self.first.set(surroundings);
-        outputs
-    }
-
     /// Computes the outputs and their tangents in one run, as a function of inputs and tangents that
     /// has no rules of its own, like this one.
     fn run_along(
@@ -253,18 +231,15 @@ impl Call {
             ..self.closures.clone()
         };
         let inputs = [inputs, tangents].concat();
-        let mut outputs = along.call_in(inputs, caller(), Arc::clone(&self.first));
+        let mut outputs = along.call_in(inputs, caller(), self.first.clone());
         let tangents = outputs.split_off(outputs.len() / 2);
         (outputs, tangents)
     }
 
     /// Runs the function again, recorded, for its derivatives.
     fn run_again(&self, inputs: &[Variable]) -> Vec<Variable> {
-        let run = || scope::recording(true, || (self.closures.forward)(inputs));
-        match self.first.get() {
-            Some(first) => first.again_under(&self.scopes, run),
-            None => self.scopes.run(|| self.see_first(run)),
-        }
+        let run = || (self.closures.forward)(inputs);
+        self.first.run_recorded(&self.scopes, run)
     }
 }
 
@@ -294,7 +269,7 @@ impl Function for Call {
         let run = || (self.closures.forward)(&inputs);
         let outputs = match self.closures.is_derived() {
             // It captures no values with history, and sees the same scopes in every run.
-            true => scope::sealed(self.closures.name, || self.see_first(run)),
+            true => scope::sealed(self.closures.name, || self.first.run(run)),
             false => scope::no_grad(run),
         };
         outputs.iter().map(Variable::array).collect()
@@ -359,9 +334,7 @@ impl Function for Call {
         if let Some(batch) = &self.closures.batch {
             return batch(&inputs);
         }
-        let count = Batched::batch_size(&inputs);
-        let draw = randomness::draw_of_rule();
-        let axes: Vec<Option<usize>> = inputs.iter().map(|input| input.axis).collect();
+        let batch = Batch::of(&inputs);
         let Closures {
             name,
             forward,
@@ -369,57 +342,40 @@ impl Function for Call {
             jvp,
             ..
         } = self.closures.clone();
-        let fronted = move |values: Vec<Batched>| -> Vec<Variable> {
-            values.iter().map(|value| value.to_front(count)).collect()
-        };
-        let along = |values: &[Variable], axes: &[Option<usize>]| -> Vec<Batched> {
-            let batched = |(value, axis): (&Variable, &Option<usize>)| Batched {
-                value: value.clone(),
-                axis: *axis,
-            };
-            values.iter().zip(axes).map(batched).collect()
-        };
-        let front = |values: &[Variable]| -> Vec<Batched> {
-            values
-                .iter()
-                .map(|value| Batched::along(value.clone(), 0))
-                .collect()
-        };
         let on_batch = Closures {
             name,
-            forward: {
-                let axes = axes.clone();
-                Arc::new(move |x| fronted(run_batch(|x| forward(x), &along(x, &axes), draw)))
-            },
+            forward: batch.of_function(forward),
             vjp: vjp.map(|vjp| -> Arc<Rule> {
-                let axes = axes.clone();
+                let batch = batch.clone();
                 Arc::new(move |x, y, gy| {
-                    let all = [along(x, &axes), front(y), front(gy)].concat();
+                    let all = [x, y, gy].concat();
                     let (n, m) = (x.len(), x.len() + y.len());
                     let split = |v: &[Variable]| vjp(&v[..n], &v[n..m], &v[m..]);
-                    let gx = run_batch(split, &all, draw);
+                    let axes = [&batch.axes[..], &vec![Some(0); all.len() - n]].concat();
+                    let gx = batch.along(axes).run(split, &all);
                     // An input that is the same for all batch elements gets the sum of their
                     // cotangents.
                     let of_input = |(gx, axis): (Variable, &Option<usize>)| match *axis {
                         Some(axis) => gx.moveaxis(0, axis as isize),
                         None => gx.sum(0),
                     };
-                    fronted(gx).into_iter().zip(&axes).map(of_input).collect()
+                    gx.into_iter().zip(&batch.axes).map(of_input).collect()
                 })
             }),
             jvp: jvp.map(|jvp| -> Arc<Rule> {
+                let batch = batch.clone();
                 Arc::new(move |x, y, dx| {
-                    let all = [along(x, &axes), front(y), along(dx, &axes)].concat();
                     let (n, m) = (x.len(), x.len() + y.len());
                     let split = |v: &[Variable]| jvp(&v[..n], &v[n..m], &v[m..]);
-                    fronted(run_batch(split, &all, draw))
+                    // Tangents have the batch axes of their inputs.
+                    let in_front = vec![Some(0); y.len()];
+                    let axes = [&batch.axes[..], &in_front, &batch.axes[..dx.len()]].concat();
+                    batch.along(axes).run(split, &[x, y, dx].concat())
                 })
             }),
             batch: None,
         };
-        let inputs = inputs.into_iter().map(|input| input.value).collect();
-        let outputs = on_batch.call_in(inputs, caller(), Arc::clone(&self.first));
-        outputs.into_iter().map(|y| Batched::along(y, 0)).collect()
+        in_front(on_batch.call_in(values(inputs), caller(), self.first.clone()))
     }
 
     /// Walks through the function itself, if its derivatives are those of the function.
@@ -435,86 +391,8 @@ impl Function for Call {
     }
 }
 
-/// Walks back through a second run of a function, which is recorded, with a cotangent for each
-/// example.
-pub(super) fn pull_apart_again(
-    run: impl FnOnce(&[Variable]) -> Vec<Variable>,
-    cx: &Context<'_>,
-    gy: Vec<ExampleCotangent>,
-) -> Vec<Option<ExampleGradient>> {
-    let (watched, targets) = watched(&inputs(cx), |i| cx.needs(i));
-    let outputs = run(&watched);
-    let outputs = outputs.iter().map(Variable::edge).zip(gy).collect();
-    let parts = pull_apart(outputs, targets, cx.create_graph);
-    parts.into_iter().map(Part::sum).collect()
-}
-
-/// Computes the value of `f` and its derivative along the tangents of the inputs in `moving`.
-pub(crate) fn along(
-    f: impl FnOnce(&[Variable]) -> Vec<Variable>,
-    moving: &[usize],
-    inputs: &[Variable],
-    tangents: &[Variable],
-) -> (Vec<Variable>, Vec<Variable>) {
-    let primals: Vec<Variable> = moving.iter().map(|&i| inputs[i].clone()).collect();
-    let run = |duals: &[Variable]| {
-        let mut all = inputs.to_vec();
-        for (&i, dual) in moving.iter().zip(duals) {
-            all[i] = dual.clone();
-        }
-        f(&all)
-    };
-    let (outputs, tangents) = forward::jvp(run, &primals, tangents);
-    let or_zero = |(y, dy): (_, Option<Variable>)| dy.unwrap_or_else(|| zeros_like(y));
-    let tangents = outputs.iter().zip(tangents).map(or_zero).collect();
-    (outputs, tangents)
-}
-
-/// Returns all inputs of a call.
-pub(crate) fn inputs(cx: &Context<'_>) -> Vec<Variable> {
-    (0..cx.input_count()).map(|i| cx.input(i)).collect()
-}
-
 fn outputs(cx: &Context<'_>) -> Vec<Variable> {
     (0..cx.output_count()).map(|i| cx.output(i)).collect()
-}
-
-/// Returns the inputs and their edges. The history of those that are needed begins here. The others
-/// do not change: they are constants or frozen parameters.
-pub(super) fn watched(
-    inputs: &[Variable],
-    needs: impl Fn(usize) -> bool,
-) -> (Vec<Variable>, Vec<Edge>) {
-    let watched = inputs.iter().enumerate().map(|(i, x)| match needs(i) {
-        true => {
-            let x = watch(x);
-            let edge = x.edge();
-            (x, edge)
-        }
-        false => (x.clone(), Edge::None),
-    });
-    watched.unzip()
-}
-
-/// Computes the cotangents of those `inputs` that are needed, in a run of `f` that is recorded only
-/// for this. They can be differentiated again if inputs or cotangents have history.
-pub(crate) fn pull_through(
-    f: impl FnOnce(&[Variable]) -> Vec<Variable>,
-    inputs: &[Variable],
-    needs: impl Fn(usize) -> bool,
-    cotangents: Vec<Variable>,
-) -> Vec<Option<Variable>> {
-    let (watched, targets) = watched(inputs, needs);
-    let outputs = scope::recording(true, || f(&watched));
-    let outputs = outputs.iter().map(Variable::edge).collect();
-    let paths = Paths::between(outputs, targets);
-    let mut sources = inputs.iter().chain(&cotangents);
-    let create_graph =
-        scope::is_recording() && (paths.leave() || sources.any(Variable::has_history));
-    let cotangents = cotangents
-        .into_iter()
-        .map(|gy| gy.dtype().is_float().then_some(gy));
-    paths.pull_back(cotangents.collect(), create_graph)
 }
 
 impl fmt::Debug for Call {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use bibun_array::{Array, DType, Index, Shape, cpu};
+use bibun_array::{Array, DType, Index, Shape, cpu, is_traced};
 
 use super::{float_leaves, vjp};
 use crate::call::calling;
@@ -125,6 +125,13 @@ fn unreduced(losses: &Variable) -> (Edge, Spec) {
         fail("a vector of floats, one for each example");
     }
     if !losses.requires_grad() {
+        if losses.plain_array().is_some_and(|x| is_traced(&x)) {
+            fail(
+                "computed from leaves, but no history leads to it: `compile` traces its function, to which \
+                 the model came as values without history; make leaves of them there, as \
+                 `let model = tree_map(|w| Variable::new(w.array()), model);`",
+            );
+        }
         fail("computed from a leaf or under a transformation, but no history leads to it");
     }
     if spec.shape.rank() == 1 {

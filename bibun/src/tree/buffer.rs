@@ -154,7 +154,7 @@ impl Buffer {
             return true;
         }
         let mut held = write(&self.held);
-        let is_old = held.is_same(old);
+        let is_old = held.is_identical(old);
         if is_old {
             *held = value.clone();
         }
@@ -177,7 +177,7 @@ impl Buffer {
                 return old.array();
             }
             let mut held = write(&self.held);
-            if held.is_same(&old) {
+            if held.is_identical(&old) {
                 *held = value;
                 return old.array();
             }
@@ -262,7 +262,7 @@ impl Tree for Buffer {
     fn map(&self, mapper: &mut Mapper<'_>) -> Self {
         let x = self.get();
         let mapped = x.map(mapper);
-        match mapped.is_same(&x) {
+        match mapped.is_identical(&x) {
             true => self.clone(),
             false => Self::holding(mapped, self.is_of_host),
         }

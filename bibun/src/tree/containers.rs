@@ -159,7 +159,6 @@ plain! {
     f64: |x, visitor| visitor.bits(x.to_bits());
     DType: |x, visitor| visitor.plain(x);
     Shape: |x, visitor| visitor.plain(x);
-    Generator: |x, visitor| visitor.plain(&(x.key(), x.counter()));
 }
 
 /// An array is no leaf, but an input of compiled functions.
@@ -171,6 +170,26 @@ impl Tree for Array {
         match &mut mapper.replace_array {
             Some(replace) => replace(self),
             None => self.clone(),
+        }
+    }
+}
+
+/// The position in the stream is an array.
+impl Tree for Generator {
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        if visitor.sees_everything() {
+            visitor.array(&self.position());
+        }
+    }
+    fn map(&self, mapper: &mut Mapper<'_>) -> Self {
+        let Some(replace) = &mut mapper.replace_array else {
+            return self.clone();
+        };
+        let position = replace(&self.position());
+        match *position.shape() == [2] {
+            true => Self::at(&position),
+            // The structure of an argument has no values.
+            false => Self::new(0),
         }
     }
 }

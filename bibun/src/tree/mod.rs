@@ -24,8 +24,8 @@ use crate::variable::Variable;
 ///
 /// Its *leaves* are the Variables in it, each with a name (`layers/0/weight`). Numbers, strings and
 /// the like are *plain fields*, part of the structure: they are copied, and have no derivative. An
-/// [`Array`](crate::array::Array) is plain as well, except that [`compile`](crate::compile) takes it as
-/// an input.
+/// [`Array`](crate::array::Array) is plain as well, and so is a [`Generator`](crate::array::Generator), except
+/// that [`compile`](crate::compile) takes them as inputs, and [loops](crate::scan) as part of the state.
 ///
 /// `#[derive(Chain)]` makes a Tree, too, with two differences for models: constant Variables in it
 /// are *buffers*, state that no transformation changes, and clones of one Variable are one parameter,
@@ -527,7 +527,7 @@ impl Leaves {
             }
             match found.get(leaf) {
                 None => found.push(b),
-                Some(first) if first.is_same(&b) || first.has_same_elements(&b) => {}
+                Some(first) if first.is_identical(&b) || first.has_same_elements(&b) => {}
                 Some(_) => {
                     let name = called(name);
                     let what = format!(

@@ -131,8 +131,7 @@ impl Random {
             .size()
             .div_ceil(self.distribution.elements_per_block());
         let mut after = generator.clone();
-        let (key, counter) = after.advance(blocks);
-        let y = self.at(Variable::constant([key as i64, counter as i64]));
+        let y = self.at(Variable::constant(after.advance(blocks)));
         // The generator advances only now: if there was no memory for the numbers, none were drawn.
         *generator = after;
         y
@@ -153,13 +152,10 @@ impl Random {
     }
 
     fn drawn(&self, inputs: &[Array]) -> Array {
-        let [a, b] = inputs[0].to_vec::<i64>()[..] else {
-            unreachable!("the position in a stream is two words")
-        };
-        let mut stream = match self.is_below {
-            true => Generator::new(a as u64).split(b as u64),
-            false => Generator::from_state(a as u64, b as u64),
-        };
+        let mut stream = Generator::at(&inputs[0]);
+        if self.is_below {
+            stream = stream.split(stream.counter());
+        }
         let (shape, distribution) = (self.shape.clone(), self.distribution);
         if inputs.len() == 1 {
             return stream.draw(distribution, shape, self.device);

@@ -28,7 +28,7 @@ impl Parts {
 
     pub(super) fn are_same(&self, other: &Self) -> bool {
         let mut both = self.0.values().zip(other.0.values());
-        self.0.len() == other.0.len() && both.all(|(a, b)| a.is_same(b))
+        self.0.len() == other.0.len() && both.all(|(a, b)| a.is_identical(b))
     }
 
     pub(super) fn values(&self) -> Vec<f64> {

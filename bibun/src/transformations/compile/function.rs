@@ -4,31 +4,33 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use bibun_array::listing::Listing;
-use bibun_array::{Array, Cut, DType, Draws, Program, Shape, Tracer, cpu, is_traced};
+use bibun_array::{Array, DType, Draws, Program, Shape, Tracer, cpu, is_traced, undrawn};
+use rustc_hash::FxHashSet;
 
-use super::super::custom::{along, pull_apart_again, pull_through};
-use super::partial::{After, Differentiable};
+pub(super) use super::super::derived::Forward;
+use super::super::derived::{
+    Batch, FirstRun, along, in_front, inputs, pull_apart_again, values, watched,
+};
+use super::back::{Back, Terms};
+use super::partial::{Differentiable, Ran};
 use super::shown::Shown;
 use crate::apply;
-use crate::batch::{Batched, run_batch};
+use crate::batch::Batched;
 use crate::context::Context;
-use crate::error::{Error, Location, caller, raise};
+use crate::error::{Error, Location, attempt, caller, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Function, Mismatch, Needs, Saved, Spec, Variadic};
 use crate::locks::lock;
-use crate::randomness::{self, Draw};
+use crate::reverse::Paths;
 use crate::scope;
-use crate::surroundings::{self, Captured, Found, Scopes, Surroundings};
+use crate::surroundings::{self, Captured, Found, Scopes};
 use crate::tree::Buffer;
 use crate::variable::Variable;
-
-/// The function, in terms of the leaves of its argument and result.
-pub(super) type Forward = dyn Fn(&[Variable]) -> Vec<Variable> + Send + Sync;
 
 /// The structure of a result, kept by whoever runs the function.
 pub(super) type Form = Arc<dyn Any + Send + Sync>;
@@ -43,14 +45,14 @@ pub(super) struct Notes {
     pub(super) form: Option<Form>,
     /// The names of its leaves.
     pub(super) names: Vec<String>,
-    /// Which of the cotangents that were asked for there are.
-    pub(super) present: Option<Arc<[bool]>>,
+    /// The terms of the gradients that were asked for.
+    pub(super) terms: Option<Terms>,
 }
 
 thread_local! {
     /// The notes of the last run of a function on this thread.
     static NOTES: RefCell<Notes> = const {
-        RefCell::new(Notes { form: None, names: Vec::new(), present: None })
+        RefCell::new(Notes { form: None, names: Vec::new(), terms: None })
     };
 }
 
@@ -63,12 +65,16 @@ pub(super) fn note(form: Form, names: Vec<String>) {
 pub(super) struct Core {
     forward: Arc<Forward>,
     /// Whether it runs again what has run before, so that buffers have been changed already.
-    runs_again: bool,
+    pub(super) runs_again: bool,
     traced: Mutex<Vec<Arc<Traced>>>,
     /// The compiled functions that are its rules.
     rules: Mutex<HashMap<RuleKey, Arc<Core>>>,
     /// The programs whose gradients may be asked for.
     differentiable: Mutex<Vec<Arc<Differentiable>>>,
+    /// Whether gradients were asked for whose own gradients may be asked for.
+    is_differentiated_again: AtomicBool,
+    /// Whether no program can do what it does.
+    is_untraceable: AtomicBool,
     counts: Arc<Counts>,
     /// The names of the inputs, as far as they have some.
     names: Arc<[String]>,
@@ -93,20 +99,19 @@ impl Counts {
 /// What a rule depends on beside the shapes of its inputs.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum RuleKey {
-    /// The inputs whose cotangents are asked for.
-    Vjp(Vec<bool>),
+    Back(Back),
     /// The inputs that have a tangent.
     Jvp(Vec<bool>),
-    /// The batch axis of each input, the number of batch elements, and how they draw.
-    Batch(Vec<Option<usize>>, usize, Draw),
+    Batch(Batch),
 }
 
 impl fmt::Display for RuleKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Vjp(_) => f.write_str("gradient"),
+            Self::Back(Back { examples: None, .. }) => f.write_str("gradient"),
+            Self::Back(_) => f.write_str("gradients of examples"),
             Self::Jvp(_) => f.write_str("tangent"),
-            Self::Batch(_, count, _) => write!(f, "batch of {count}"),
+            Self::Batch(batch) => write!(f, "batch of {}", batch.count),
         }
     }
 }
@@ -142,9 +147,14 @@ impl Traced {
         }
     }
 
-    /// A program that sees its inputs alone.
-    pub(super) fn of_program(signature: Signature, program: Program) -> Self {
-        Self::new(signature, program, Notes::default(), Vec::new(), Vec::new())
+    /// The program of a way back, which sees its inputs alone.
+    pub(super) fn of_way(program: Program, terms: Terms) -> Self {
+        let notes = Notes {
+            terms: Some(terms),
+            ..Notes::default()
+        };
+        let signature = Signature::of(&[]);
+        Self::new(signature, program, notes, Vec::new(), Vec::new())
     }
 
     /// The inputs, and those that the function captures.
@@ -256,6 +266,8 @@ impl Core {
             traced: Mutex::default(),
             rules: Mutex::default(),
             differentiable: Mutex::default(),
+            is_differentiated_again: AtomicBool::new(false),
+            is_untraceable: AtomicBool::new(false),
             counts,
             names: Arc::default(),
         }
@@ -267,7 +279,7 @@ impl Core {
     }
 
     fn rule(&self, key: RuleKey, forward: impl FnOnce(Arc<Forward>) -> Arc<Forward>) -> Arc<Self> {
-        let runs_again = matches!(key, RuleKey::Vjp(_));
+        let runs_again = matches!(key, RuleKey::Back(_));
         let make = || {
             let forward = forward(Arc::clone(&self.forward));
             Arc::new(Self {
@@ -301,17 +313,23 @@ impl Core {
         made
     }
 
-    /// The program for these inputs of the results, and of what a gradient by the `wanted` inputs needs.
+    /// The program for these inputs of the results, and of what a gradient by the `wanted` inputs needs, or of
+    /// the gradient.
     fn differentiable(
         &self,
         wanted: &[bool],
+        with_gradient: bool,
         inputs: &[Array],
         scopes: &Scopes,
     ) -> Arc<Differentiable> {
+        let again = self.is_differentiated_again.load(Ordering::Relaxed);
+        let with_gradient = with_gradient && !again;
         {
             let mut known = lock(&self.differentiable);
             let fits = |one: &Arc<Differentiable>| {
-                one.wanted == wanted && one.traced.signature.fits(inputs)
+                one.wanted == wanted
+                    && (with_gradient || one.gradient.is_none())
+                    && one.traced.signature.fits(inputs)
             };
             if let Some(i) = known.iter().rposition(fits) {
                 known[i..].rotate_left(1);
@@ -320,7 +338,7 @@ impl Core {
         }
         let signature = Signature::of(inputs);
         self.count_trace(&signature.inputs);
-        let made = Differentiable::trace(self, wanted, inputs, scopes, signature);
+        let made = Differentiable::trace(self, wanted, with_gradient, inputs, scopes, signature);
         let made = Arc::new(made);
         let mut known = lock(&self.differentiable);
         if known.len() == PROGRAMS {
@@ -366,24 +384,22 @@ impl Core {
         if let Some(traced) = lock(&self.traced).last().cloned() {
             programs.push(traced.shown(key, &self.names));
         }
-        let differentiable = lock(&self.differentiable).last().cloned();
-        if let Some(differentiable) = differentiable {
-            let Differentiable { traced, after, .. } = &*differentiable;
-            let of = |what: &str| match key {
-                None => what.to_owned(),
-                Some(key) => format!("{what} of the {key}"),
+        let of = |what: &str| match key {
+            None => what.to_owned(),
+            Some(key) => format!("{what} of the {key}"),
+        };
+        let mut differentiable = lock(&self.differentiable).last().cloned();
+        let mut what = "value";
+        while let Some(own) = differentiable {
+            let title = match own.gradient {
+                Some(_) => of(&format!("{what} with its gradient")),
+                None => of(&format!("{what} before its gradient")),
             };
-            let title = match after {
-                After::Gradient(_) => of("value with its gradient"),
-                After::Kept(_) | After::Nothing => of("value before its gradient"),
-            };
-            programs.push(traced.shown(Some(&title), &self.names));
-            if let After::Kept(pullback) = after
-                && let Some(pulled) = pullback.latest()
-                && let Some((traced, _)) = pulled.program()
-            {
-                programs.push(traced.shown(Some(&of("gradient")), &[]));
+            programs.push(own.traced.shown(Some(&title), &self.names));
+            for (title, traced) in own.programs() {
+                programs.push(traced.shown(Some(&of(title)), &[]));
             }
+            (differentiable, what) = (own.latest(), "gradient");
         }
         let rules = lock(&self.rules).clone();
         let name = |rule: &RuleKey| match key {
@@ -437,57 +453,48 @@ impl Traced {
 }
 
 /// A recording of a function.
-pub(super) struct Trace<T, U> {
+pub(super) struct Trace<T> {
     pub(super) tracer: Tracer,
+    /// The traced inputs.
+    pub(super) given: Vec<Array>,
     pub(super) result: T,
     pub(super) found: Found,
     pub(super) notes: Notes,
-    /// The end of what was recorded of the function.
-    pub(super) cut: Cut,
-    /// What was recorded behind it.
-    pub(super) after: U,
+    /// The nodes and leaves that the function has made.
+    pub(super) made: FxHashSet<usize>,
 }
 
-/// Records `f`, and what `after` makes of its result.
-pub(super) fn record<T, U>(
+/// Records a function.
+pub(super) fn record<T>(
     inputs: &[Array],
     scopes: &Scopes,
     f: impl FnOnce(&[Variable]) -> T,
-    after: impl FnOnce(&T) -> U,
-) -> Trace<T, U> {
+) -> Trace<T> {
     let tracer = Tracer::new("compile");
-    let inputs: Vec<Variable> = inputs
-        .iter()
-        .map(|x| Variable::constant(tracer.input(x)))
-        .collect();
-    let run = || {
-        let result = f(&inputs);
-        // The function may have caught it, and gone another way than it goes with values.
-        if let Some(error) = tracer.refused() {
-            raise(Error::Array(error));
-        }
-        let cut = tracer.cut();
-        let after = after(&result);
-        (result, cut, after)
-    };
-    let run = || scopes.run(|| scope::sealed("compile", run));
-    let lifting_tracer = tracer.clone();
-    let lift = move |x: &Array| lifting_tracer.row_major_input(x.shape(), x.dtype());
+    let given: Vec<Array> = inputs.iter().map(|x| tracer.input(x)).collect();
+    let inputs: Vec<Variable> = given.iter().cloned().map(Variable::constant).collect();
+    let run = || scope::sealed_with("compile", FxHashSet::default(), || f(&inputs));
+    let run = || scopes.run(run);
+    let own = tracer.clone();
+    let lift = move |x: &Array| own.row_major_input(x.shape(), x.dtype());
     let run = || Draws::record(|| tracer.run(|| surroundings::lifting(lift, run)));
-    let ((((result, cut, after), found), draws), notes) = noting(run);
-    if draws != Draws::default() {
+    // What is drawn while a function is traced is no draw of the run around it.
+    let ((((result, made), found), draws), notes) = noting(|| undrawn(run));
+    // The function may have caught it, and gone another way than it goes with values.
+    tracer.expect_not_refused();
+    if !draws.are_traced() {
         let what = "the function draws from a generator, and the same numbers would come again \
-                    in every run; draw them outside and pass them as an argument (a link such \
-                    as `Dropout` has its own stream)";
+                    in every run; make the generator part of the argument (a link such as \
+                    `Dropout` has its own stream)";
         raise(Error::argument("compile", what));
     }
     Trace {
         tracer,
+        given,
         result,
         found,
         notes,
-        cut,
-        after,
+        made,
     }
 }
 
@@ -499,7 +506,7 @@ pub(super) fn trace(
     signature: Signature,
     runs_again: bool,
 ) -> Traced {
-    let trace = record(inputs, scopes, forward, |_| ());
+    let trace = record(inputs, scopes, forward);
     let changed = match runs_again {
         true => Vec::new(),
         false => trace.found.changed,
@@ -525,22 +532,9 @@ pub(super) fn noting<T>(f: impl FnOnce() -> T) -> (T, Notes) {
     (result, NOTES.take())
 }
 
-/// Which of the gradients that are asked for there are, and these.
-pub(super) fn present(
-    gradient: Vec<Option<Variable>>,
-    asked: &[bool],
-) -> (Vec<bool>, Vec<Variable>) {
-    let asked_for = gradient.into_iter().zip(asked).filter(|(_, asked)| **asked);
-    let gradient: Vec<Option<Variable>> = asked_for.map(|(gradient, _)| gradient).collect();
-    let present = gradient.iter().map(Option::is_some).collect();
-    (present, gradient.into_iter().flatten().collect())
-}
-
-/// The gradients that there are. Which these are is noted.
-pub(super) fn noted_present(gradient: Vec<Option<Variable>>, asked: &[bool]) -> Vec<Variable> {
-    let (present, gradient) = present(gradient, asked);
-    NOTES.with_borrow_mut(|notes| notes.present = Some(present.into()));
-    gradient
+/// Notes the terms of gradients.
+pub(super) fn note_terms(terms: Terms) {
+    NOTES.with_borrow_mut(|notes| notes.terms = Some(terms));
 }
 
 /// The elements of Variables that a program can run on as they are.
@@ -567,19 +561,43 @@ pub(super) struct CompiledCall {
     core: Arc<Core>,
     scopes: Scopes,
     /// The surroundings of the first run, which later runs for derivatives see.
-    first: Arc<OnceLock<Surroundings>>,
+    first: FirstRun,
     /// The notes of the function, once it has run.
     made: Arc<Mutex<Notes>>,
-    /// What is kept for the gradient, if it may be asked for.
+    /// What the gradient of the call is made of, if it may be asked for.
     gradient: Option<Arc<Gradient>>,
+    /// The run that this call is a way back from.
+    from: Option<(Arc<Ran>, Back)>,
 }
 
 /// What the gradient of a call is made of.
 struct Gradient {
     /// The inputs that have history.
     wanted: Vec<bool>,
-    /// The program that has run, and what it returned behind the results.
-    kept: OnceLock<(Arc<Differentiable>, Vec<Array>)>,
+    /// Whether a gradient of this gradient is unlikely, so that it is best computed with the result.
+    is_last: bool,
+    /// The program that has run, and what it returned.
+    ran: OnceLock<Arc<Ran>>,
+}
+
+impl Gradient {
+    /// What a gradient by these inputs will need, if there can be one.
+    fn of(inputs: &[Variable]) -> Option<Arc<Self>> {
+        let wanted: Vec<bool> = inputs.iter().map(Variable::has_history).collect();
+        let is_here = inputs.iter().all(|x| x.level() == 0);
+        let is_wanted = scope::is_recording() && is_here && wanted.contains(&true);
+        is_wanted.then(|| {
+            // A transformation puts Variables of its own in the place of inputs, and one around it others
+            // in the place of those.
+            let is_last = inputs.iter().all(|x| x.edge().generation() <= 1);
+            let ran = OnceLock::new();
+            Arc::new(Self {
+                wanted,
+                is_last,
+                ran,
+            })
+        })
+    }
 }
 
 impl CompiledCall {
@@ -589,34 +607,16 @@ impl CompiledCall {
         inputs: Vec<Variable>,
         location: Location,
     ) -> (Vec<Variable>, Option<Form>) {
-        let wanted: Vec<bool> = inputs.iter().map(Variable::has_history).collect();
-        let is_here = inputs.iter().all(|x| x.level() == 0);
-        let is_wanted = scope::is_recording() && wanted.contains(&true) && is_here;
         let call = Self {
             core: Arc::clone(core),
             scopes: Scopes::current(),
-            first: Arc::default(),
+            first: FirstRun::default(),
             made: Arc::default(),
-            gradient: is_wanted.then(|| {
-                let kept = OnceLock::new();
-                Arc::new(Gradient { wanted, kept })
-            }),
+            gradient: None,
+            from: None,
         };
-        let mut outputs = apply::run(&call, inputs, location, false);
-        let kept = call
-            .gradient
-            .as_ref()
-            .and_then(|gradient| gradient.kept.get());
-        if let Some((differentiable, _)) = kept {
-            // No gradient goes through what does not depend on values with history.
-            for (y, is_constant) in outputs.iter_mut().zip(&differentiable.constant) {
-                if *is_constant {
-                    *y = y.detach();
-                }
-            }
-        }
-        let form = lock(&call.made).form.take();
-        (outputs, form)
+        let (outputs, notes) = call.run_on(inputs, location);
+        (outputs, notes.form)
     }
 
     /// Calls the function without history, and takes the inputs: the memory of those that nobody else
@@ -640,94 +640,147 @@ impl CompiledCall {
         (outputs.into_iter().map(Variable::constant).collect(), form)
     }
 
-    fn call_rule(&self, core: Arc<Core>, inputs: Vec<Variable>) -> Vec<Variable> {
+    /// Calls a rule: another function, in the same surroundings.
+    fn call_rule(
+        &self,
+        core: Arc<Core>,
+        inputs: Vec<Variable>,
+        from: Option<(Arc<Ran>, Back)>,
+    ) -> (Vec<Variable>, Notes) {
         let call = Self {
             core,
-            gradient: None,
+            made: Arc::default(),
+            from,
             ..self.clone()
         };
-        apply::run(&call, inputs, caller(), false)
+        call.run_on(inputs, caller())
     }
 
-    /// Runs the program.
+    fn run_on(mut self, inputs: Vec<Variable>, location: Location) -> (Vec<Variable>, Notes) {
+        self.gradient = Gradient::of(&inputs);
+        let mut outputs = apply::run(&self, inputs, location, false);
+        let gradient = self.gradient.as_ref();
+        if let Some(ran) = gradient.and_then(|gradient| gradient.ran.get()) {
+            // No gradient goes through what does not depend on values with history.
+            for (y, is_constant) in outputs.iter_mut().zip(&ran.differentiable.constant) {
+                if *is_constant {
+                    *y = y.detach();
+                }
+            }
+        }
+        let notes = std::mem::take(&mut *lock(&self.made));
+        (outputs, notes)
+    }
+
+    /// Runs a program in the surroundings of the first run.
     fn run(&self, traced: &Traced, inputs: Vec<Array>) -> Vec<Array> {
         self.note(traced.notes.clone());
         match traced.sees_nothing() {
             true => traced.program.run(inputs),
-            false => self.see_first(|| traced.run(&inputs)),
+            false => self.first.run(|| traced.run(&inputs)),
         }
     }
 
-    /// Runs the function in the surroundings of its first run.
-    fn see_first<T>(&self, run: impl FnOnce() -> T) -> T {
-        if let Some(first) = self.first.get() {
-            return first.again(run);
-        }
-        let (outputs, surroundings) = Surroundings::record(run);
-        // No other thread runs it meanwhile, because a call is one run at one level.
-        let _ = self.first.set(surroundings);
+    /// Runs a program whose gradient may be asked for.
+    fn run_before_gradient(
+        &self,
+        gradient: &Gradient,
+        differentiable: Arc<Differentiable>,
+        given: Vec<Array>,
+    ) -> Vec<Array> {
+        let mut outputs = self.run(&differentiable.traced, given.clone());
+        let behind = outputs.split_off(differentiable.results);
+        let _ = gradient.ran.set(Arc::new(Ran {
+            differentiable,
+            given,
+            behind,
+        }));
         outputs
+    }
+
+    /// Runs the program of a way back on what is there already, if there is one.
+    fn run_back(&self, ran: &Ran, back: &Back, cotangents: &[Array]) -> Option<Vec<Array>> {
+        let given = ran.inputs(cotangents);
+        let of = &ran.differentiable;
+        if let Some(gradient) = &self.gradient {
+            let own = of.differentiable(&self.core, back, cotangents, &gradient.wanted)?;
+            return Some(self.run_before_gradient(gradient, own, given));
+        }
+        let pulled = of.pulled(&self.core, back, cotangents)?;
+        Some(self.run(&pulled, given))
     }
 
     fn note(&self, notes: Notes) {
         let mut made = lock(&self.made);
         made.form = notes.form.or(made.form.take());
-        made.present = notes.present.or(made.present.take());
+        made.terms = notes.terms.or(made.terms.take());
     }
-}
 
-impl CompiledCall {
-    /// The gradient that was computed with the result, or is computed from what was kept. `None` if it is to
-    /// be recorded, or nothing was kept.
-    fn pulled_back(&self, cx: &Context<'_>, gy: &[Variable]) -> Option<Vec<Option<Variable>>> {
-        let Gradient { wanted, kept } = &**self.gradient.as_ref()?;
-        let (differentiable, kept) = kept.get().filter(|_| !cx.create_graph)?;
-        let gy: Vec<Array> = gy
-            .iter()
-            .map(Variable::plain_array)
-            .collect::<Option<_>>()?;
-        let is_here = |g: &Array| !is_traced(g) && g.device() == cpu();
-        if !gy.iter().all(is_here) {
-            return None;
-        }
-        match &differentiable.after {
-            After::Gradient(present) => {
-                let is_one = gy[0].known_item() == Some(1.0);
-                is_one.then(|| spread(cx, wanted, present, kept.clone()))
-            }
-            After::Kept(pullback) => {
-                let needs: Vec<bool> = (0..wanted.len()).map(|i| cx.needs(i)).collect();
-                if needs
-                    .iter()
-                    .zip(wanted)
-                    .any(|(needed, wanted)| *needed && !wanted)
-                {
-                    return None;
-                }
-                let pulled = pullback.program(&self.core, &needs, &gy);
-                let (traced, present) = pulled.program()?;
-                let gx = self.run(traced, [&kept[..], &gy].concat());
-                Some(spread(cx, &needs, present, gx))
-            }
-            After::Nothing => None,
-        }
+    /// The function that computes the terms of a way back from inputs and cotangents.
+    fn core_of(&self, back: &Back, count: usize) -> Arc<Core> {
+        let own = back.clone();
+        self.core.rule(RuleKey::Back(back.clone()), |forward| {
+            Arc::new(move |values| {
+                let (x, gy) = values.split_at(count);
+                let (x_watched, inputs) = watched(x, |i| own.needs[i]);
+                let outputs = scope::recording(true, || forward(&x_watched));
+                let outputs: Vec<_> = outputs.iter().map(Variable::edge).collect();
+                let paths = Paths::between(outputs.clone(), inputs.clone());
+                let create_graph = scope::is_recording()
+                    && (paths.leave() || values.iter().any(Variable::has_history));
+                let cotangents = gy.iter();
+                let cotangents = cotangents.map(|gy| Some(gy.clone())).collect();
+                let (values, terms) = own.walk(outputs, &inputs, cotangents, create_graph);
+                note_terms(terms);
+                values
+            })
+        })
     }
-}
 
-/// The gradients that there are, in the places of the inputs that need them.
-fn spread(
-    cx: &Context<'_>,
-    asked: &[bool],
-    present: &[bool],
-    gx: Vec<Array>,
-) -> Vec<Option<Variable>> {
-    let (mut present, mut gx) = (present.iter(), gx.into_iter());
-    let each = asked.iter().enumerate().map(|(i, asked)| {
-        let is_there = *asked && present.next() == Some(&true);
-        let gx = is_there.then(|| gx.next().expect("one for each that is there"));
-        gx.filter(|_| cx.needs(i)).map(Variable::constant)
-    });
-    each.collect()
+    /// Walks back: by the gradient that has come with the result, from what was kept, or in another run.
+    fn walk_back(
+        &self,
+        cx: &Context<'_>,
+        back: &Back,
+        cotangents: Vec<Variable>,
+    ) -> (Vec<Variable>, Terms) {
+        let inputs = inputs(cx);
+        let ran = self.gradient.as_ref().and_then(|own| own.ran.get());
+        let is_recorded = cx.create_graph
+            && scope::is_recording()
+            && inputs.iter().chain(&cotangents).any(Variable::has_history);
+        let constants = |arrays: Vec<Array>| arrays.into_iter().map(Variable::constant).collect();
+        if let Some(ran) = ran
+            && !is_recorded
+            && let Some(cotangents) = plain_arrays(&cotangents)
+        {
+            let of_wanted = Back::whole(ran.differentiable.wanted.clone());
+            if let Some(terms) = &ran.differentiable.gradient
+                && *back == of_wanted
+                && cotangents[0].known_item() == Some(1.0)
+            {
+                return (constants(ran.behind.clone()), Arc::clone(terms));
+            }
+            let call = Self {
+                gradient: None,
+                made: Arc::default(),
+                ..self.clone()
+            };
+            if let Some(values) = call.run_back(ran, back, &cotangents) {
+                let terms = lock(&call.made).terms.take();
+                return (constants(values), terms.expect("they were traced"));
+            }
+        }
+        if is_recorded {
+            let again = &self.core.is_differentiated_again;
+            again.store(true, Ordering::Relaxed);
+        }
+        let core = self.core_of(back, inputs.len());
+        let from = ran.map(|ran| (Arc::clone(ran), back.clone()));
+        let (values, notes) = self.call_rule(core, [inputs, cotangents].concat(), from);
+        let terms = notes.terms.expect("the rule has run, or was traced");
+        (values, terms)
+    }
 }
 
 impl Function for CompiledCall {
@@ -753,47 +806,28 @@ impl Function for CompiledCall {
         if inputs.iter().any(|x| is_traced(x) || is_elsewhere(x)) {
             let inputs: Vec<Variable> = inputs.into_iter().map(Variable::constant).collect();
             let run = || scope::sealed("compile", || (self.core.forward)(&inputs));
-            let (outputs, notes) = noting(|| self.see_first(|| self.scopes.run(run)));
+            let (outputs, notes) = noting(|| self.first.run(|| self.scopes.run(run)));
             self.note(notes);
             return outputs.iter().map(Variable::array).collect();
+        }
+        if let Some((ran, back)) = &self.from
+            && let Some(outputs) = self.run_back(ran, back, &inputs[back.needs.len()..])
+        {
+            return outputs;
         }
         let Some(gradient) = &self.gradient else {
             return self.run(&self.core.program(&inputs, &self.scopes), inputs);
         };
-        let differentiable = self
-            .core
-            .differentiable(&gradient.wanted, &inputs, &self.scopes);
-        let mut outputs = self.run(&differentiable.traced, inputs);
-        let kept = outputs.split_off(differentiable.results);
-        let _ = gradient.kept.set((differentiable, kept));
-        outputs
+        let (wanted, is_last) = (&gradient.wanted, gradient.is_last);
+        let own = (self.core).differentiable(wanted, is_last, &inputs, &self.scopes);
+        self.run_before_gradient(gradient, own, inputs)
     }
 
     fn vjp(&self, cx: &Context<'_>, gy: Vec<Variable>) -> Vec<Option<Variable>> {
-        if let Some(gx) = self.pulled_back(cx, &gy) {
-            return gx;
-        }
-        let count = cx.input_count();
-        let needs: Vec<bool> = (0..count).map(|i| cx.needs(i)).collect();
-        let key = RuleKey::Vjp(needs.clone());
-        let asked = needs.clone();
-        let core = self.core.rule(key, |forward| {
-            Arc::new(move |values| {
-                let (x, gy) = values.split_at(count);
-                let gx = pull_through(|x| forward(x), x, |i| asked[i], gy.to_vec());
-                noted_present(gx, &asked)
-            })
-        });
-        let inputs = (0..count).map(|i| cx.input(i)).chain(gy).collect();
-        let mut gx = self.call_rule(core, inputs).into_iter();
-        let present = lock(&self.made).present.clone();
-        let present = present.expect("the rule has run, or was traced");
-        let mut present = present.iter();
-        let mut each = |&needed: &bool| match needed && present.next() == Some(&true) {
-            true => gx.next(),
-            false => None,
-        };
-        needs.iter().map(&mut each).collect()
+        let needs = (0..cx.input_count()).map(|i| cx.needs(i));
+        let back = Back::whole(needs.collect());
+        let (values, terms) = self.walk_back(cx, &back, gy);
+        back.gradients(&terms, values)
     }
 
     fn jvp(&self, cx: &Context<'_>, dx: Vec<Option<Variable>>) -> Vec<Option<Variable>> {
@@ -806,51 +840,57 @@ impl Function for CompiledCall {
                 along(|x| forward(x), &moving, x, dx).1
             })
         });
-        let inputs = (0..count)
-            .map(|i| cx.input(i))
-            .chain(dx.into_iter().flatten());
-        let tangents = self.call_rule(core, inputs.collect());
+        let values = inputs(cx).into_iter().chain(dx.into_iter().flatten());
+        let (tangents, _) = self.call_rule(core, values.collect(), None);
         tangents.into_iter().map(Some).collect()
     }
 
     fn batch(&self, inputs: Vec<Batched>) -> Vec<Batched> {
-        let count = Batched::batch_size(&inputs);
-        let draw = randomness::draw_of_rule();
-        let axes: Vec<Option<usize>> = inputs.iter().map(|element| element.axis).collect();
-        let core = self
-            .core
-            .rule(RuleKey::Batch(axes.clone(), count, draw), |forward| {
-                Arc::new(move |values| {
-                    let elements = values.iter().zip(&axes).map(|(value, &axis)| Batched {
-                        value: value.clone(),
-                        axis,
-                    });
-                    let batch = run_batch(|x| forward(x), &elements.collect::<Vec<_>>(), draw);
-                    batch
-                        .iter()
-                        .map(|element| element.to_front(count))
-                        .collect()
-                })
-            });
-        let values = inputs.into_iter().map(|element| element.value).collect();
-        let outputs = self.call_rule(core, values);
-        outputs.into_iter().map(|y| Batched::along(y, 0)).collect()
+        let batch = Batch::of(&inputs);
+        let key = RuleKey::Batch(batch.clone());
+        let core = self.core.rule(key, |forward| batch.of_function(forward));
+        // The batch elements at this level draw in the rule.
+        let call = Self {
+            scopes: Scopes::current(),
+            ..self.clone()
+        };
+        let (outputs, notes) = call.call_rule(core, values(inputs), None);
+        self.note(notes);
+        in_front(outputs)
     }
 
-    /// Walks through the function itself, in the surroundings of the first run.
+    /// Walks back through the function by a program, or itself if no program can tell which example what
+    /// belongs to.
     fn per_example(
         &self,
         cx: &Context<'_>,
         gy: Vec<ExampleCotangent>,
     ) -> Vec<Option<ExampleGradient>> {
-        let run = |x: &[Variable]| {
-            let run = || scope::recording(true, || (self.core.forward)(x));
-            match self.first.get() {
-                Some(first) => first.again_under(&self.scopes, run),
-                None => self.scopes.run(|| self.see_first(run)),
+        let needs = (0..cx.input_count()).map(|i| cx.needs(i));
+        let back = Back {
+            needs: needs.collect(),
+            examples: Some(gy.iter().map(|gy| gy.examples.clone()).collect()),
+        };
+        let cotangents = gy.iter().map(|gy| gy.cotangent.clone()).collect();
+        let core = self.core_of(&back, cx.input_count());
+        if !core.is_untraceable.load(Ordering::Relaxed) {
+            match attempt(|| self.walk_back(cx, &back, cotangents)) {
+                Ok((values, terms)) => return back.example_gradients(&terms, values),
+                Err(_) => core.is_untraceable.store(true, Ordering::Relaxed),
             }
+        }
+        let run = |x: &[Variable]| {
+            let run = || (self.core.forward)(x);
+            self.first.run_recorded(&self.scopes, run)
         };
         pull_apart_again(run, cx, gy)
+    }
+
+    fn kept(&self) -> Vec<Array> {
+        let own = self.gradient.as_ref().and_then(|own| own.ran.get());
+        let from = self.from.as_ref().map(|(ran, _)| ran);
+        let kept = own.into_iter().chain(from);
+        kept.flat_map(|ran| ran.behind.iter().cloned()).collect()
     }
 }
 

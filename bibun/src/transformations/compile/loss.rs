@@ -1,12 +1,12 @@
 //! Programs of a loss and its gradient, for a caller who has the function at hand in every call: it may
 //! borrow, and needs not be shared with other threads.
 
-use super::super::custom::watched;
-use super::function::{Signature, Traced, noted_present, plain_arrays, trace};
+use super::super::derived::watched;
+use super::back::Back;
+use super::function::{Signature, Traced, note_terms, plain_arrays, trace};
 use super::structure::Structure;
 use super::{Argument, STRUCTURES, is_attended, noted, result};
 use crate::functions::ones_like;
-use crate::reverse::Paths;
 use crate::scope;
 use crate::surroundings::Scopes;
 use crate::tree::Tree;
@@ -81,8 +81,9 @@ impl<A: Tree> LossPrograms<A> {
                 let mut cotangents = vec![None; outputs.len()];
                 cotangents[0] = Some(ones_like(&outputs[0]));
                 let edges = outputs.iter().map(Variable::edge).collect();
-                let gx = Paths::between(edges, targets).pull_back(cotangents, false);
-                let gx = noted_present(gx, &asked);
+                let back = Back::whole(asked.clone());
+                let (gx, terms) = back.walk(edges, &targets, cotangents, false);
+                note_terms(terms);
                 outputs.into_iter().chain(gx).collect()
             };
             let signature = Signature::of(&arrays);
@@ -96,12 +97,13 @@ impl<A: Tree> LossPrograms<A> {
         });
         let traced = &programs[program].1;
         let mut outputs = traced.run(&arrays);
-        let present = traced.notes.present.as_ref().expect("it was traced");
-        let count = present.iter().filter(|&&present| present).count();
+        let terms = traced.notes.terms.as_ref().expect("it was traced");
+        let present = || terms.iter().map(|terms| !terms.is_empty());
+        let count = present().filter(|present| *present).count();
         let gradients = outputs.split_off(outputs.len() - count);
         let outputs: Vec<Variable> = outputs.into_iter().map(Variable::constant).collect();
         let leaves = inputs.into_iter().zip(&asked).filter(|(_, asked)| **asked);
-        let leaves = leaves.zip(present.iter()).filter(|(_, present)| **present);
+        let leaves = leaves.zip(present()).filter(|(_, present)| *present);
         let gradients = gradients.into_iter().map(Variable::constant);
         let pairs = leaves.map(|((leaf, _), _)| leaf).zip(gradients).collect();
         Some((result(&outputs, traced.notes.form.clone()), pairs))

@@ -1,5 +1,6 @@
 //! The transformation that turns a function into a program.
 
+mod back;
 mod function;
 #[cfg(feature = "training")]
 mod loss;
@@ -22,6 +23,9 @@ use self::function::{CompiledCall, Core, Counts, Form, Forward, note};
 pub(crate) use self::loss::LossPrograms;
 use self::shown::{Shown, Text};
 use self::structure::Structure;
+use super::derived::shared_array;
+use rustc_hash::FxHashMap;
+
 use crate::call::calling;
 use crate::error::{Error, caller, raise};
 use crate::hooks;
@@ -47,10 +51,11 @@ use crate::variable::Variable;
 /// the program: a captured Variable that has history is an error, and a number that changes outside
 /// keeps its old value. Plain fields of the argument (numbers, options, variants of an enum, lengths)
 /// are part of what a program is for: `f` is traced again when one of them changes. An
-/// [`Array`](crate::array::Array) in the argument is an input like a Variable.
+/// [`Array`](crate::array::Array) in the argument is an input like a Variable, and so is the position of a
+/// [`Generator`](crate::array::Generator), which draws anew in every run.
 /// [Buffers](crate::links::Buffer) are read and changed in every run, so batch normalisation and
-/// [`Dropout`](crate::links::Dropout) train as usual; to draw from a
-/// [`Generator`](crate::array::Generator) is an error. With hooks, replaced [`Rules`] or
+/// [`Dropout`](crate::links::Dropout) train as usual; to draw from a generator that is not part of the
+/// argument is an error. With hooks, replaced [`Rules`] or
 /// [`detect_anomaly`](crate::detect_anomaly) around the call, and on other devices than the CPU, `f`
 /// itself runs.
 ///
@@ -113,7 +118,7 @@ where
     ///
     /// # Panics
     /// Panics if `f` does while it is traced, if it reads a value, captures a Variable that has
-    /// history or is hidden by a transformation, or draws random numbers, and if it would have to be
+    /// history or is hidden by a transformation, or draws from a generator that is not part of the argument, and if it would have to be
     /// traced more often than the [`limit`](Self::limit) allows.
     #[track_caller]
     pub fn call(&self, x: &A) -> Y {
@@ -169,7 +174,7 @@ where
             return (Arc::clone(core), inputs);
         }
         let (structure, inputs, argument) = Argument::of(x);
-        let names = argument.leaves.names.clone();
+        let names = argument.names();
         let function = Arc::clone(&self.function);
         let forward = move |inputs: &[Variable]| noted(&function(&argument.with(inputs)));
         let core = Core::new(Arc::new(forward), Arc::clone(&self.counts));
@@ -325,6 +330,8 @@ where
 /// An argument without its values.
 struct Argument<A> {
     leaves: Leaves,
+    /// The input that each leaf is. Leaves that are one Variable are one input.
+    inputs: Vec<usize>,
     form: A,
 }
 
@@ -335,18 +342,45 @@ impl<A: Tree> Argument<A> {
         let structure = Structure::of(x);
         let inputs = structure.inputs(x).expect("it is the structure of `x`");
         let mut leaves = Leaves::of(x);
+        let mut known = FxHashMap::default();
+        let roles = leaves.structure().map(|(_, is_parameter, _)| is_parameter);
+        let of_leaves = leaves.variables.iter().zip(roles);
+        let of_leaves = of_leaves.map(|(x, is_parameter)| {
+            let next = known.len();
+            *known.entry((x.identity(), is_parameter)).or_insert(next)
+        });
+        let of_leaves: Vec<usize> = of_leaves.collect();
         // Only the structure of `x`: its current values and their history are not held.
         let empty = |_: &Variable| Variable::constant(0.0);
         leaves.variables = leaves.variables.iter().map(empty).collect();
-        let arrays = vec![Array::scalar(0.0); inputs.len() - leaves.variables.len()];
+        let arrays = vec![Array::scalar(0.0); arrays_of(x).len()];
         let form = leaves.replaced_all(x, &leaves.variables, &arrays);
-        (structure, inputs, Self { leaves, form })
+        let argument = Self {
+            leaves,
+            inputs: of_leaves,
+            form,
+        };
+        (structure, inputs, argument)
     }
 
     fn with(&self, inputs: &[Variable]) -> A {
-        let (variables, arrays) = inputs.split_at(self.leaves.variables.len());
-        let arrays: Vec<Array> = arrays.iter().map(Variable::array).collect();
-        self.leaves.replaced_all(&self.form, variables, &arrays)
+        let count = self.inputs.iter().max().map_or(0, |last| last + 1);
+        let (variables, arrays) = inputs.split_at(count);
+        let variables = self.inputs.iter().map(|&i| variables[i].clone());
+        let variables: Vec<Variable> = variables.collect();
+        let arrays: Vec<Array> = arrays.iter().map(shared_array).collect();
+        self.leaves.replaced_all(&self.form, &variables, &arrays)
+    }
+
+    /// The name of each input that is a leaf.
+    fn names(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        for (&i, name) in self.inputs.iter().zip(&self.leaves.names) {
+            if i == names.len() {
+                names.push(name.clone());
+            }
+        }
+        names
     }
 }
 
@@ -382,7 +416,7 @@ fn result<Y: Tree + Send + 'static>(outputs: &[Variable], form: Option<Form>) ->
             },
         )
         .collect();
-    let arrays: Vec<Array> = arrays.iter().map(Variable::array).collect();
+    let arrays: Vec<Array> = arrays.iter().map(shared_array).collect();
     let tree = lock(&form.tree);
     form.leaves.replaced_all(&*tree, &outputs, &arrays)
 }

@@ -1,226 +1,397 @@
-//! Calls whose gradient may be asked for. The function and its pullback are one recording, which is cut
-//! where the cotangents come in: the first program also returns the values that the second one needs.
+//! Calls whose gradient may be asked for. The function is one recording; the ways back from its results are
+//! others, which go on from there. The first program also returns the values that they need.
 
 use std::sync::{Arc, Mutex};
 
-use bibun_array::{Array, Cut, Draws, Tracer};
+use bibun_array::{Array, Cut, Draws, Tracer, undrawn};
+use rustc_hash::FxHashSet;
 
-use super::super::custom::watched;
-use super::function::{Core, InputSpec, Signature, Trace, Traced, noting, present, record, spec};
+use super::super::derived::watched;
+use super::back::{Back, Term, Terms};
+use super::function::{Core, InputSpec, Signature, Trace, Traced, noting, record, spec};
 use crate::error::attempt;
 use crate::functions::ones_like;
 use crate::locks::lock;
 use crate::node::Edge;
-use crate::reverse::Paths;
 use crate::scope;
 use crate::surroundings::{self, Scopes};
 use crate::variable::Variable;
 
-/// The number of pullbacks that are kept, for cotangents of different shapes or orders in memory.
+/// The number of ways back that are kept, for other examples and cotangents of other shapes or orders in
+/// memory.
 const PULLBACKS: usize = 8;
+
+/// The number of orders of derivatives that add up their terms in the order of the function itself: inputs are as
+/// many generations behind cotangents, and these behind cotangents of the next order, as if each derivative
+/// had put Variables of its own in the place of inputs.
+const ORDERS: usize = 4;
 
 /// A function that was traced for a gradient by some of its inputs.
 pub(super) struct Differentiable {
     /// The inputs that have history.
     pub(super) wanted: Vec<bool>,
-    /// The program of the results and of what `after` describes.
+    /// The program of the results, and behind them of the gradient, if it comes with them, or of the values
+    /// that are kept.
     pub(super) traced: Traced,
     /// The number of results.
     pub(super) results: usize,
     /// The results that depend on no input that has history.
     pub(super) constant: Vec<bool>,
-    pub(super) after: After,
+    /// The gradient of a single number, by the wanted inputs that have one, if it was asked for with it.
+    pub(super) gradient: Option<Terms>,
+    /// `None` if no way back can be cut off: it reads something else, or is refused.
+    ways: Option<Ways>,
 }
 
-/// What the first program returns behind the results.
-pub(super) enum After {
-    /// The gradient of a single number, by the wanted inputs that have one.
-    Gradient(Vec<bool>),
-    /// The values that pullbacks are computed from.
-    Kept(Box<Pullback>),
-    /// Nothing, because the pullback cannot be cut off: it reads something else, or is refused.
-    Nothing,
-}
-
-/// The part of a recording behind the cut.
-pub(super) struct Pullback {
-    tracer: Tracer,
+/// What ways back go on from.
+struct Ways {
+    /// The order of the derivatives that they compute.
+    order: usize,
     cut: Cut,
     scopes: Scopes,
-    /// The traced results and inputs.
+    /// The nodes and leaves that the function has made.
+    made: FxHashSet<usize>,
+    /// The traced results, and the inputs with history.
     outputs: Vec<Edge>,
     inputs: Vec<Edge>,
-    /// The traced values that are kept.
+    /// The traced inputs of the program, and the values that are kept.
+    given: Vec<Array>,
     kept: Vec<Array>,
-    programs: Mutex<Vec<Arc<Pulled>>>,
+    pulled: Mutex<Vec<Known<Arc<Traced>>>>,
+    /// The ways back whose own gradients may be asked for.
+    differentiable: Mutex<Vec<Known<Arc<Differentiable>>>>,
 }
 
-/// A pullback for cotangents of some shapes.
-pub(super) struct Pulled {
-    needs: Vec<bool>,
+/// What is known for a way back and its cotangents, and in the second case for the inputs that have history;
+/// `None` if there can be no program.
+struct Known<T> {
+    back: Back,
     cotangents: Vec<InputSpec>,
-    /// The program, and the wanted inputs that have a gradient; `None` if it takes more than what is kept.
-    program: Option<(Traced, Vec<bool>)>,
+    wanted: Vec<bool>,
+    made: Option<T>,
+}
+
+/// A run of a program whose gradient may be asked for.
+pub(super) struct Ran {
+    pub(super) differentiable: Arc<Differentiable>,
+    pub(super) given: Vec<Array>,
+    /// What the program has returned behind the results.
+    pub(super) behind: Vec<Array>,
+}
+
+impl Ran {
+    /// Returns the inputs of a way back.
+    pub(super) fn inputs(&self, cotangents: &[Array]) -> Vec<Array> {
+        let kept = match self.differentiable.gradient {
+            Some(_) => &[],
+            None => &self.behind[..],
+        };
+        [&self.given[..], kept, cotangents].concat()
+    }
+}
+
+/// A recording of a way back.
+struct Way {
+    values: Vec<Variable>,
+    terms: Terms,
+    made: FxHashSet<usize>,
+    /// The edges of the cotangents.
+    edges: Vec<Edge>,
 }
 
 impl Differentiable {
+    /// Traces a function, with its gradient if that is asked for and the function is a single number.
     pub(super) fn trace(
         core: &Core,
         wanted: &[bool],
+        with_gradient: bool,
         inputs: &[Array],
         scopes: &Scopes,
         signature: Signature,
     ) -> Self {
         let Trace {
             tracer,
-            result: (outputs, edges, targets),
+            given,
+            result: (outputs, targets),
             found,
             notes,
-            cut,
-            after: gradient,
-        } = record(
-            inputs,
-            scopes,
-            |x| {
-                let (x, targets) = watched(x, |i| wanted[i]);
-                let outputs = scope::recording(true, || core.compute(&x));
-                let edges: Vec<Edge> = outputs.iter().map(Variable::edge).collect();
-                (outputs, edges, targets)
-            },
-            |(outputs, edges, targets)| {
-                let [y] = &outputs[..] else { return None };
-                let is_single = y.size() == 1 && y.dtype().is_float();
-                let seed = is_single.then(|| vec![Some(ones_like(y))])?;
-                let paths = Paths::between(edges.clone(), targets.clone());
-                attempt(|| paths.pull_back(seed, false)).ok()
-            },
-        );
+            made,
+        } = record(inputs, scopes, |x| {
+            let (x, targets) = watched_again(x, wanted, ORDERS);
+            (scope::recording(true, || core.compute(&x)), targets)
+        });
+        let contents = found.changed.iter().map(|(_, content)| content.array());
+        let contents: Vec<Array> = contents.collect();
+        let changed = found.changed.into_iter().map(|(buffer, _)| buffer);
+        // A function that runs again changes nothing a second time.
+        let (contents, changed) = match core.runs_again {
+            true => Default::default(),
+            false => (contents, changed.collect()),
+        };
         let results: Vec<Array> = outputs.iter().map(Variable::array).collect();
-        let constant = outputs.iter().map(|y| !y.has_history()).collect();
-        let (changed, contents) = found
-            .changed
-            .into_iter()
-            .unzip::<_, Variable, Vec<_>, Vec<_>>();
-        let contents: Vec<Array> = contents.iter().map(Variable::array).collect();
-        let traced = |program| Traced::new(signature, program, notes, found.captured, changed);
-        let wanted = wanted.to_vec();
-        if let Some(gradient) = gradient {
-            let (present, gradient) = present(gradient, &wanted);
-            let gradient: Vec<Array> = gradient.iter().map(Variable::array).collect();
+        let is_single = |y: &Variable| y.size() == 1 && y.dtype().is_float();
+        let seed = match &outputs[..] {
+            [y] if with_gradient && is_single(y) => Some(ones_like(y)),
+            _ => None,
+        };
+        let mut ways = Ways::new(tracer.cut(), scopes, made, &outputs, targets, given);
+        let with_value = seed.and_then(|seed| {
+            let (tracer, back) = (ways.cut.tracer(), Back::whole(wanted.to_vec()));
+            let way = attempt(|| ways.walk(&tracer, &back, vec![seed], None));
+            let Way { values, terms, .. } = way.ok().flatten()?;
+            let gradient: Vec<Array> = values.iter().map(Variable::array).collect();
             let outputs = [&results[..], &gradient, &contents].concat();
-            return Self {
-                wanted,
-                results: results.len(),
-                constant,
-                traced: traced(tracer.finish(&outputs)),
-                after: After::Gradient(present),
-            };
+            Some((tracer.finish(&outputs), terms))
+        });
+        let of_wanted = Back::whole(wanted.to_vec());
+        let (program, gradient, can_go_back) = match with_value {
+            Some((program, terms)) => (program, Some(terms), true),
+            None => {
+                let can_go_back = ways.keep_for(&of_wanted, &results);
+                let outputs = [&results[..], &ways.kept, &contents].concat();
+                (ways.cut.program(&outputs), None, can_go_back)
+            }
+        };
+        Self {
+            wanted: wanted.to_vec(),
+            results: results.len(),
+            constant: outputs.iter().map(|y| !y.has_history()).collect(),
+            traced: Traced::new(signature, program, notes, found.captured, changed),
+            gradient,
+            ways: can_go_back.then_some(ways),
         }
-        let mut pullback = Pullback {
-            tracer,
+    }
+
+    /// The program of a way back for these cotangents, which is traced if there is none. `None` if what it
+    /// needs is not there.
+    pub(super) fn pulled(
+        &self,
+        core: &Core,
+        back: &Back,
+        cotangents: &[Array],
+    ) -> Option<Arc<Traced>> {
+        let ways = self.ways_of(back)?;
+        known(&ways.pulled, back, cotangents, &[], || {
+            core.count_trace(&cotangents.iter().map(spec).collect::<Vec<_>>());
+            ways.pulled(back, cotangents).map(Arc::new)
+        })
+    }
+
+    /// The same for a way back whose own gradient may be asked for, by the `wanted` ones of the inputs
+    /// and cotangents.
+    pub(super) fn differentiable(
+        &self,
+        core: &Core,
+        back: &Back,
+        cotangents: &[Array],
+        wanted: &[bool],
+    ) -> Option<Arc<Self>> {
+        let ways = self.ways_of(back)?;
+        // The inputs that have history are the same as before.
+        if !wanted.starts_with(&self.wanted) {
+            return None;
+        }
+        known(&ways.differentiable, back, cotangents, wanted, || {
+            core.count_trace(&cotangents.iter().map(spec).collect::<Vec<_>>());
+            ways.differentiable(back, cotangents, wanted).map(Arc::new)
+        })
+    }
+
+    fn ways_of(&self, back: &Back) -> Option<&Ways> {
+        let is_wanted = |(needed, wanted): (&bool, &bool)| *wanted || !needed;
+        let all = back.needs.iter().zip(&self.wanted).all(is_wanted);
+        self.ways.as_ref().filter(|_| all)
+    }
+
+    /// The programs that were used last, with their titles.
+    pub(super) fn programs(&self) -> Vec<(&'static str, Arc<Traced>)> {
+        let Some(ways) = &self.ways else {
+            return Vec::new();
+        };
+        let title = |back: &Back| match back.examples {
+            None => "gradient",
+            Some(_) => "gradients of examples",
+        };
+        let pulled = lock(&ways.pulled);
+        let last = pulled.iter().rev().find_map(|known| {
+            let traced = Arc::clone(known.made.as_ref()?);
+            Some((title(&known.back), traced))
+        });
+        last.into_iter().collect()
+    }
+
+    /// The last of the ways back whose own gradients were asked for.
+    pub(super) fn latest(&self) -> Option<Arc<Self>> {
+        let ways = self.ways.as_ref()?;
+        let known = lock(&ways.differentiable);
+        known.iter().rev().find_map(|known| known.made.clone())
+    }
+}
+
+/// Returns what is known for these, or else what `make` returns, which is then known.
+fn known<T: Clone>(
+    all: &Mutex<Vec<Known<T>>>,
+    back: &Back,
+    cotangents: &[Array],
+    wanted: &[bool],
+    make: impl FnOnce() -> Option<T>,
+) -> Option<T> {
+    let cotangents: Vec<InputSpec> = cotangents.iter().map(spec).collect();
+    {
+        let mut all = lock(all);
+        let is_it = |known: &Known<T>| {
+            known.back == *back && known.cotangents == cotangents && known.wanted == wanted
+        };
+        if let Some(i) = all.iter().rposition(is_it) {
+            all[i..].rotate_left(1);
+            return all[all.len() - 1].made.clone();
+        }
+    }
+    let made = make();
+    let mut all = lock(all);
+    if all.len() == PULLBACKS {
+        all.remove(0);
+    }
+    all.push(Known {
+        back: back.clone(),
+        cotangents,
+        wanted: wanted.to_vec(),
+        made: made.clone(),
+    });
+    made
+}
+
+/// Returns the inputs that are wanted as Variables of this generation, and all edges.
+fn watched_again(
+    inputs: &[Variable],
+    wanted: &[bool],
+    generation: usize,
+) -> (Vec<Variable>, Vec<Edge>) {
+    let first = watched(inputs, |i| wanted[i]);
+    (1..generation).fold(first, |(x, _), _| watched(&x, |i| wanted[i]))
+}
+
+impl Ways {
+    fn new(
+        cut: Cut,
+        scopes: &Scopes,
+        made: FxHashSet<usize>,
+        outputs: &[Variable],
+        inputs: Vec<Edge>,
+        given: Vec<Array>,
+    ) -> Self {
+        Self {
+            order: 1,
             cut,
             scopes: scopes.clone(),
-            outputs: edges,
-            inputs: targets,
+            made,
+            outputs: outputs.iter().map(Variable::edge).collect(),
+            inputs,
+            given,
             kept: Vec::new(),
-            programs: Mutex::default(),
-        };
-        // Cotangents are mostly in row-major order. Those that are not lead to another pullback from
-        // the same values.
+            pulled: Mutex::default(),
+            differentiable: Mutex::default(),
+        }
+    }
+
+    /// Finds out what is to be kept for a way back. Returns `false` if it cannot be cut off.
+    fn keep_for(&mut self, back: &Back, results: &[Array]) -> bool {
+        let tracer = self.cut.tracer();
+        // Cotangents are mostly in row-major order. Others lead to another program of the same values.
         let cotangents = results.iter().map(|y| {
-            let cotangent = pullback.tracer.row_major_input(y.shape(), y.dtype());
+            let cotangent = tracer.row_major_input(y.shape(), y.dtype());
             Variable::constant(cotangent)
         });
         let cotangents = cotangents.collect();
-        let gradient = attempt(|| pullback.pull(&wanted, cotangents))
-            .ok()
-            .flatten();
-        let after = gradient.map(|gradient| -> Vec<Array> {
-            let (_, gradient) = present(gradient, &wanted);
-            gradient.iter().map(Variable::array).collect()
-        });
-        if let Some(gradient) = &after {
-            pullback.kept = pullback.cut.kept(gradient);
-        }
-        let outputs = [&results[..], &pullback.kept, &contents].concat();
-        Self {
-            wanted,
-            results: results.len(),
-            constant,
-            traced: traced(pullback.cut.first(&outputs)),
-            after: match after {
-                Some(_) => After::Kept(Box::new(pullback)),
-                None => After::Nothing,
-            },
-        }
+        let way = attempt(|| self.walk(&tracer, back, cotangents, None));
+        let Some(Way { values, .. }) = way.ok().flatten() else {
+            return false;
+        };
+        let gradient: Vec<Array> = values.iter().map(Variable::array).collect();
+        self.kept = tracer.kept(&self.given, &gradient);
+        true
     }
-}
 
-impl Pullback {
-    /// The traced gradient by the inputs that need one, or `None` if it reads something else than what the
-    /// function computed.
-    fn pull(&self, needs: &[bool], cotangents: Vec<Variable>) -> Option<Vec<Option<Variable>>> {
-        let inputs = self
-            .inputs
-            .iter()
-            .zip(needs)
-            .map(|(edge, needed)| match needed {
-                true => edge.clone(),
-                false => Edge::None,
-            });
-        let paths = Paths::between(self.outputs.clone(), inputs.collect());
-        let cotangents = cotangents.into_iter().map(Some).collect();
-        let pull = || paths.pull_back(cotangents, false);
-        let pull = || self.scopes.run(|| scope::sealed("compile", pull));
-        let tracer = self.tracer.clone();
-        let lift = move |x: &Array| tracer.row_major_input(x.shape(), x.dtype());
-        let pull = || Draws::record(|| self.tracer.run(|| surroundings::lifting(lift, pull)));
-        let (((gradient, found), draws), _) = noting(pull);
+    /// Records a way back, which has a history of its own if `history` says which of the cotangents have
+    /// one. Returns `None` if it reads something else than what the function computed.
+    fn walk(
+        &self,
+        tracer: &Tracer,
+        back: &Back,
+        cotangents: Vec<Variable>,
+        history: Option<&[bool]>,
+    ) -> Option<Way> {
+        let outputs = self.outputs.clone();
+        let walk = || match history {
+            None => {
+                let cotangents = cotangents.into_iter().map(Some).collect();
+                let (values, terms) = back.walk(outputs, &self.inputs, cotangents, false);
+                (values, terms, Vec::new())
+            }
+            Some(wanted) => {
+                let generations = ORDERS.saturating_sub(self.order).max(1);
+                let (cotangents, edges) = watched_again(&cotangents, wanted, generations);
+                let cotangents = cotangents.into_iter().map(Some).collect();
+                let walk = || back.walk(outputs, &self.inputs, cotangents, true);
+                let (values, terms) = scope::recording(true, walk);
+                (values, terms, edges)
+            }
+        };
+        let made = self.made.clone();
+        let walk = || scope::sealed_with("compile", made, walk);
+        let walk = || self.scopes.run(walk);
+        let own = tracer.clone();
+        let lift = move |x: &Array| own.row_major_input(x.shape(), x.dtype());
+        let walk = || Draws::record(|| tracer.run(|| surroundings::lifting(lift, walk)));
+        let (((((values, terms, edges), made), found), draws), _) = noting(|| undrawn(walk));
+        tracer.expect_not_refused();
         let is_alone = found.captured.is_empty() && found.changed.is_empty();
-        (is_alone && draws == Draws::default()).then_some(gradient)
+        let is_alone = is_alone && draws.are_traced();
+        (is_alone && Term::are_free(&terms, &values)).then_some(Way {
+            values,
+            terms,
+            made,
+            edges,
+        })
     }
 
-    /// The program for these cotangents, which is traced if there is none, and the inputs that have a
-    /// gradient.
-    pub(super) fn program(&self, core: &Core, needs: &[bool], cotangents: &[Array]) -> Arc<Pulled> {
-        let specs: Vec<InputSpec> = cotangents.iter().map(spec).collect();
-        let is_it = |pulled: &&Arc<Pulled>| pulled.needs == needs && pulled.cotangents == specs;
-        if let Some(known) = lock(&self.programs).iter().find(is_it) {
-            return Arc::clone(known);
-        }
-        core.count_trace(&specs);
-        let inputs = cotangents.iter().map(|g| self.tracer.input(g));
-        let inputs: Vec<Array> = inputs.collect();
-        let variables = inputs.iter().cloned().map(Variable::constant).collect();
-        let program = self.pull(needs, variables).and_then(|gradient| {
-            let (present, gradient) = present(gradient, needs);
-            let gradient: Vec<Array> = gradient.iter().map(Variable::array).collect();
-            let inputs = [&self.kept[..], &inputs].concat();
-            let program = self.cut.rest(&inputs, &gradient)?;
-            let signature = Signature::of(&[]);
-            Some((Traced::of_program(signature, program), present))
-        });
-        let pulled = Arc::new(Pulled {
-            needs: needs.to_vec(),
-            cotangents: specs,
-            program,
-        });
-        let mut programs = lock(&self.programs);
-        if programs.len() == PULLBACKS {
-            programs.remove(0);
-        }
-        programs.push(Arc::clone(&pulled));
-        pulled
+    fn pulled(&self, back: &Back, cotangents: &[Array]) -> Option<Traced> {
+        let tracer = self.cut.tracer();
+        let cotangents: Vec<Array> = cotangents.iter().map(|g| tracer.input(g)).collect();
+        let variables = cotangents.iter().cloned().map(Variable::constant).collect();
+        let Way { values, terms, .. } = self.walk(&tracer, back, variables, None)?;
+        let gradient: Vec<Array> = values.iter().map(Variable::array).collect();
+        let inputs = [&self.given[..], &self.kept, &cotangents].concat();
+        let program = tracer.rest(&inputs, &gradient)?;
+        Some(Traced::of_way(program, terms))
     }
 
-    /// The pullback that was traced last.
-    pub(super) fn latest(&self) -> Option<Arc<Pulled>> {
-        lock(&self.programs).last().cloned()
-    }
-}
-
-impl Pulled {
-    pub(super) fn program(&self) -> Option<&(Traced, Vec<bool>)> {
-        self.program.as_ref()
+    fn differentiable(
+        &self,
+        back: &Back,
+        cotangents: &[Array],
+        wanted: &[bool],
+    ) -> Option<Differentiable> {
+        let tracer = self.cut.tracer();
+        let cotangents: Vec<Array> = cotangents.iter().map(|g| tracer.input(g)).collect();
+        let variables = cotangents.iter().cloned().map(Variable::constant).collect();
+        let of_cotangents = &wanted[self.inputs.len()..];
+        let way = self.walk(&tracer, back, variables, Some(of_cotangents))?;
+        let outputs = &way.values;
+        let results: Vec<Array> = outputs.iter().map(Variable::array).collect();
+        let inputs = [&self.inputs[..], &way.edges].concat();
+        let given = [&self.given[..], &self.kept, &cotangents].concat();
+        let mut ways = Self::new(tracer.cut(), &self.scopes, way.made, outputs, inputs, given);
+        ways.order = self.order + 1;
+        let can_go_back = ways.keep_for(&Back::whole(wanted.to_vec()), &results);
+        let program = tracer.rest(&ways.given, &[&results[..], &ways.kept].concat())?;
+        Some(Differentiable {
+            wanted: wanted.to_vec(),
+            results: results.len(),
+            constant: outputs.iter().map(|y| !y.has_history()).collect(),
+            traced: Traced::of_way(program, way.terms),
+            gradient: None,
+            ways: can_go_back.then_some(ways),
+        })
     }
 }

@@ -4,11 +4,12 @@ use bibun_array::Array;
 use rustc_hash::FxHashMap;
 
 use crate::error::{Error, raise};
+use crate::node::Key;
 use crate::tree::{Buffer, Held, Part, Role, Tree, Visitor};
 use crate::variable::Variable;
 
 /// What a function sees of an argument beside the values of its leaves and arrays: the name of each
-/// position, which positions have one leaf, plain fields, and the constants and buffers of its models, by
+/// position, which positions have one Variable, plain fields, and the constants and buffers of its models, by
 /// identity.
 #[derive(Debug)]
 pub(super) struct Structure(Vec<Position>);
@@ -46,10 +47,8 @@ impl Structure {
         tree.visit(&mut Visitor::of_everything(&mut |name, part| {
             let mut leaf = |x: &Variable, role| {
                 let is_parameter = role == Role::Parameter;
-                let number = match is_parameter {
-                    true => *known.entry(x.identity()).or_insert(leaves),
-                    false => leaves,
-                };
+                let key = (x.identity(), is_parameter);
+                let number = *known.entry(key).or_insert(leaves);
                 leaves = leaves.max(number + 1);
                 Content::Leaf {
                     number,
@@ -90,6 +89,7 @@ impl Structure {
     pub(super) fn inputs<T: Tree + ?Sized>(&self, tree: &T) -> Option<Vec<Variable>> {
         let mut expected = self.0.iter();
         let mut leaves: Vec<Variable> = Vec::new();
+        let mut known: Vec<(Key, bool)> = Vec::new();
         let mut arrays: Vec<Variable> = Vec::new();
         let mut fits = true;
         tree.visit(&mut Visitor::of_everything(&mut |name, part| {
@@ -108,7 +108,7 @@ impl Structure {
                     return;
                 }
                 (Part::Held(Held::Variable(x), role), Content::Constant(expected)) => {
-                    fits = *role == Role::Buffer && x.is_same(expected);
+                    fits = *role == Role::Buffer && x.is_identical(expected);
                     return;
                 }
                 (Part::Held(Held::Variable(x), role), Content::Absent) => {
@@ -129,7 +129,7 @@ impl Structure {
                     return;
                 }
                 (Part::Skipped(x), Content::Constant(expected)) => {
-                    fits = x.is_same(expected);
+                    fits = x.is_identical(expected);
                     return;
                 }
                 (Part::SkippedArray(x), Content::ConstantArray(expected)) => {
@@ -153,12 +153,13 @@ impl Structure {
                 && !x.is_absent()
                 && *is_parameter == (role == Role::Parameter)
                 && *is_frozen == x.is_frozen();
-            match leaves.get(*number) {
-                // A parameter that is at two positions.
-                Some(first) => fits &= first.is_same(x),
+            let key = (x.identity(), *is_parameter);
+            match known.get(*number) {
+                // A Variable that is at two positions.
+                Some(first) => fits &= *first == key,
                 None => {
-                    let is_new = |leaf: &Variable| !leaf.is_same(x);
-                    fits &= !is_parameter || leaves.iter().all(is_new);
+                    fits &= !known.contains(&key);
+                    known.push(key);
                     leaves.push(x.clone());
                 }
             }

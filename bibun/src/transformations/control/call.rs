@@ -4,26 +4,26 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use bibun_array::{Array, DType, Draws, Shape, Tracer, is_traced, record_call};
+use bibun_array::{Array, DType, Draws, Shape, Tracer, is_traced, record_call, undrawn};
 
-use super::super::custom::{along, inputs, pull_apart_again, pull_through, watched};
+pub(super) use super::super::derived::Forward;
+use super::super::derived::{
+    Batch, FirstRun, along, in_front, inputs, pull_apart_again, pull_through, values, watched,
+};
 use super::are_traced;
 use crate::apply;
-use crate::batch::{Batched, run_batch};
+use crate::batch::Batched;
 use crate::call::Called;
 use crate::context::Context;
-use crate::error::{Error, caller, raise};
+use crate::error::{Error, caller, refuse};
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Function, Mismatch, Needs, Saved, Spec, Variadic};
 use crate::functions::zeros_like;
 use crate::randomness;
 use crate::reverse::Paths;
 use crate::scope;
-use crate::surroundings::{self, Captured, Scopes, Surroundings};
+use crate::surroundings::{self, Captured, Scopes};
 use crate::variable::Variable;
-
-/// A function of lists.
-pub(super) type Forward = dyn Fn(&[Variable]) -> Vec<Variable> + Send + Sync;
 
 /// A call of control flow. Its rules are such calls, too, of the same inputs and of cotangents,
 /// tangents or batches: on traced values, none of them can run before the program does.
@@ -38,7 +38,7 @@ pub(super) struct ControlCall {
     /// The scopes around the call.
     scopes: Scopes,
     /// The surroundings of the first run, for all rules.
-    first: Arc<OnceLock<Surroundings>>,
+    first: FirstRun,
     kept: Option<Arc<Kept>>,
 }
 
@@ -65,17 +65,21 @@ pub(super) fn trace_once(
     let own = tracer.clone();
     let lift = move |x: &Array| own.row_major_input(x.shape(), x.dtype());
     let run = || tracer.run(|| scope::sealed(name, || f(&inputs)));
-    let ((outputs, found), draws) = Draws::record(|| surroundings::lifting(lift, run));
+    let run = || Draws::record(|| surroundings::lifting(lift, run));
+    // It runs for the shapes, as one batch element that draws its own numbers.
+    let run = || randomness::in_batch(Vec::new(), run);
+    let ((outputs, found), draws) = undrawn(run);
+    tracer.expect_not_refused();
     if !found.changed.is_empty() || found.captured.iter().any(Captured::is_changed_around) {
         let what = "the function changes a buffer, or reads one that has been changed before (the \
                     stream of `Dropout`, running statistics), and inside of `compile` its second \
                     run for a gradient would see the change; a Rust loop is traced with its buffers";
-        raise(Error::argument(name, what));
+        refuse(Error::argument(name, what));
     }
-    if draws != Draws::default() {
+    if !draws.are_traced() {
         let what = "the function draws random numbers, and inside of `compile` the same ones would \
-                    come again in every run; draw them outside and pass them as part of the argument";
-        raise(Error::argument(name, what));
+                    come again in every run; make the `Generator` part of the state";
+        refuse(Error::argument(name, what));
     }
     let arrays: Vec<Array> = outputs.iter().map(Variable::array).collect();
     // Refuses values of other traces.
@@ -114,7 +118,7 @@ impl ControlCall {
             is_step,
             outputs: None,
             scopes: Scopes::current(),
-            first: Arc::default(),
+            first: FirstRun::default(),
             kept: None,
         }
     }
@@ -149,16 +153,6 @@ impl ControlCall {
         apply::run(&self, inputs, caller(), false)
     }
 
-    /// Runs the function in the surroundings of its first run.
-    fn see_first<T>(&self, run: impl FnOnce() -> T) -> T {
-        if let Some(first) = self.first.get() {
-            return first.again(run);
-        }
-        let (outputs, surroundings) = Surroundings::record(run);
-        let _ = self.first.set(surroundings);
-        outputs
-    }
-
     /// Runs the function on values that are there.
     fn run_here(&self, inputs: Vec<Array>) -> Vec<Array> {
         let inputs: Vec<Variable> = inputs.into_iter().map(Variable::constant).collect();
@@ -166,7 +160,7 @@ impl ControlCall {
             Some(kept) => kept.run(&*self.run, &inputs),
             None => (self.run)(&inputs),
         };
-        let outputs = scope::sealed(self.name, || self.see_first(run));
+        let outputs = scope::sealed(self.name, || self.first.run(run));
         outputs.iter().map(|y| self.in_order(y.array())).collect()
     }
 
@@ -191,10 +185,7 @@ impl ControlCall {
             let (_, _entered) = Called::begin(name, location);
             let inputs: Vec<Variable> = inputs.into_iter().map(Variable::constant).collect();
             let run = || scope::sealed(name, || run(&inputs));
-            let outputs = match first.get() {
-                Some(first) => first.again(run),
-                None => scopes.run(run),
-            };
+            let outputs = first.run_apart(&scopes, run);
             outputs.iter().map(Variable::array).collect()
         })
     }
@@ -297,26 +288,20 @@ impl Function for ControlCall {
     }
 
     fn batch(&self, inputs: Vec<Batched>) -> Vec<Batched> {
-        let count = Batched::batch_size(&inputs);
-        let draw = randomness::draw_of_rule();
-        let axes: Vec<Option<usize>> = inputs.iter().map(|input| input.axis).collect();
-        let run = Arc::clone(&self.run);
-        let rule = move |values: &[Variable]| {
-            let inputs = values.iter().zip(&axes).map(|(value, &axis)| Batched {
-                value: value.clone(),
-                axis,
-            });
-            let outputs = run_batch(|x| run(x), &inputs.collect::<Vec<_>>(), draw);
-            outputs.iter().map(|y| y.to_front(count)).collect()
+        let batch = Batch::of(&inputs);
+        let rule = batch.of_function(Arc::clone(&self.run));
+        // The batch elements at this level draw in the rule.
+        let call = Self {
+            scopes: Scopes::current(),
+            ..self.clone()
         };
-        let values = inputs.into_iter().map(|input| input.value).collect();
         let specs = || {
             let outputs = self.outputs.as_deref().expect("inputs were traced already");
-            let batched = |spec: &Spec| Spec::new([&[count], &spec.shape[..]].concat(), spec.dtype);
+            let batched =
+                |spec: &Spec| Spec::new([&[batch.count], &spec.shape[..]].concat(), spec.dtype);
             outputs.iter().map(batched).collect()
         };
-        let outputs = self.call_rule(Arc::new(rule), values, specs);
-        outputs.into_iter().map(|y| Batched::along(y, 0)).collect()
+        in_front(call.call_rule(rule, values(inputs), specs))
     }
 
     /// Walks through the function itself, if its values are there.
@@ -328,14 +313,14 @@ impl Function for ControlCall {
         if are_traced(&inputs(cx)) {
             return vec![Some(ExampleGradient::Unknown); cx.input_count()];
         }
-        let run_again = |x: &[Variable]| {
-            let run = || scope::recording(true, || (self.run)(x));
-            match self.first.get() {
-                Some(first) => first.again_under(&self.scopes, run),
-                None => self.scopes.run(|| self.see_first(run)),
-            }
-        };
+        let run_again = |x: &[Variable]| self.first.run_recorded(&self.scopes, || (self.run)(x));
         pull_apart_again(run_again, cx, gy)
+    }
+
+    fn kept(&self) -> Vec<Array> {
+        let paths = self.kept.as_ref().and_then(|kept| kept.paths.get());
+        let nodes = paths.map(Paths::nodes).unwrap_or_default();
+        nodes.iter().flat_map(|node| node.kept()).collect()
     }
 }
 

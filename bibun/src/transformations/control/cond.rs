@@ -60,6 +60,7 @@ where
         if_false(&inputs[1..]);
         if_true(&inputs[1..])
     };
+    let made = Arc::clone(&result);
     let whole = |[if_true, if_false]: [Arc<Forward>; 2]| -> Arc<Forward> {
         Arc::new(move |inputs| {
             let (predicate, x) = (&inputs[0], &inputs[1..]);
@@ -69,7 +70,7 @@ where
                 Holds::Somewhere => {
                     let a = if_true(&guarded(predicate, x));
                     let b = if_false(&guarded(&predicate.logical_not(), x));
-                    choose(predicate, &a, &b)
+                    choose("cond", predicate, [&a, &b], made.form().arrays.len())
                 }
             }
         })

@@ -70,6 +70,7 @@ pub fn while_loop<C: Tree + Send + Sync + 'static>(
         condition(state);
         body(state)
     };
+    let arrays = form.arrays.len();
     let whole = |[condition, body]: [Arc<Forward>; 2]| -> Arc<Forward> {
         Arc::new(move |start| {
             let mut state = start.to_vec();
@@ -78,7 +79,10 @@ pub fn while_loop<C: Tree + Send + Sync + 'static>(
                 state = match Holds::read(NAME, "the condition", &holds) {
                     Holds::Nowhere => return state,
                     Holds::Everywhere => body(&state),
-                    Holds::Somewhere => choose(&holds, &body(&guarded(&holds, &state)), &state),
+                    Holds::Somewhere => {
+                        let next = body(&guarded(&holds, &state));
+                        choose(NAME, &holds, [&next, &state], arrays)
+                    }
                 }
             }
         })

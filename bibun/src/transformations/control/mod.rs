@@ -14,48 +14,68 @@ pub use scan::{ScanOptions, scan, scan_with};
 
 use std::sync::{Arc, Mutex};
 
-use bibun_array::is_traced;
+use bibun_array::{Array, is_traced};
 
 use self::call::{ControlCall, Forward};
 use super::compile::compiled;
+use super::derived::shared_array;
 use crate::batch::Batched;
-use crate::error::{Error, raise};
+use crate::error::{Error, raise, refuse};
 use crate::function::Spec;
 use crate::functions::where_;
 use crate::locks::lock;
-use crate::tree::{Leaves, Tree};
+use crate::tree::{Leaves, Tree, arrays_of};
 use crate::variable::Variable;
 
-/// The structure of a Tree, without its values and their history.
+/// The structure of a Tree, without its values and their history. Behind its leaves are its arrays, to
+/// which the position of a generator belongs.
 struct Form<T> {
     tree: T,
     leaves: Leaves,
+    /// The shape and dtype of each array.
+    arrays: Vec<Spec>,
 }
 
 impl<T: Tree> Form<T> {
-    /// Returns the structure of a Tree, and its leaves.
+    /// Returns the structure of a Tree, and its leaves and arrays.
     fn of(tree: &T) -> (Self, Vec<Variable>) {
         let mut leaves = Leaves::of(tree);
         let zeros = |x: &Variable| Variable::zeros(&x.spec());
         let zeros: Vec<Variable> = leaves.variables.iter().map(zeros).collect();
-        let tree = leaves.replaced(tree, &zeros);
+        let arrays: Vec<Variable> = arrays_of(tree)
+            .into_iter()
+            .map(Variable::constant)
+            .collect();
+        let specs: Vec<Spec> = arrays.iter().map(Variable::spec).collect();
+        let none = specs
+            .iter()
+            .map(|spec| Array::zeros(&spec.shape, spec.dtype));
+        let tree = leaves.replaced_all(tree, &zeros, &none.collect::<Vec<_>>());
         let variables = std::mem::replace(&mut leaves.variables, zeros);
-        (Self { tree, leaves }, variables)
+        let form = Self {
+            tree,
+            leaves,
+            arrays: specs,
+        };
+        (form, [variables, arrays].concat())
     }
 
     fn len(&self) -> usize {
-        self.leaves.variables.len()
+        self.leaves.variables.len() + self.arrays.len()
     }
 
-    /// Returns the Tree with these leaves.
+    /// Returns the Tree with these leaves and arrays.
     fn with(&self, variables: &[Variable]) -> T {
-        self.leaves.replaced(&self.tree, variables)
+        let (leaves, arrays) = variables.split_at(self.leaves.variables.len());
+        let arrays: Vec<Array> = arrays.iter().map(shared_array).collect();
+        self.leaves.replaced_all(&self.tree, leaves, &arrays)
     }
 
     /// Returns the Tree with these leaves, which a function has returned: those in place of frozen
     /// parameters are recorded with the others, but no gradient goes through them.
     fn returned(&self, variables: &[Variable]) -> T {
         let frozen = self.leaves.structure().map(|(_, _, frozen)| frozen);
+        let frozen = frozen.chain(self.arrays.iter().map(|_| false));
         let variables = frozen.zip(variables).map(|(frozen, x)| match frozen {
             true => x.detach(),
             false => x.clone(),
@@ -63,13 +83,32 @@ impl<T: Tree> Form<T> {
         self.with(&variables.collect::<Vec<_>>())
     }
 
-    /// Returns the leaves of another Tree of this structure.
+    /// Returns the leaves and arrays of another Tree of this structure.
     ///
     /// # Panics
-    /// Panics if the structure, or the shape or dtype of a leaf, differs.
+    /// Panics if the structure, or the shape or dtype of a leaf or an array, differs.
     #[track_caller]
     fn matching(&self, function: &'static str, what: [&str; 2], other: &T) -> Vec<Variable> {
-        self.leaves.matching(function, what, other)
+        let mut found = self.leaves.matching(function, what, other);
+        let arrays: Vec<Variable> = arrays_of(other)
+            .into_iter()
+            .map(Variable::constant)
+            .collect();
+        let specs: Vec<Spec> = arrays.iter().map(Variable::spec).collect();
+        if specs != self.arrays {
+            let [this, that] = what;
+            let list = |specs: &[Spec]| {
+                let texts: Vec<String> = specs.iter().map(Spec::to_string).collect();
+                format!("({})", texts.join(", "))
+            };
+            let (own, other) = (list(&self.arrays), list(&specs));
+            let what = format!(
+                "the arrays of {this} are {own}, and those of {that} {other}; they must be alike"
+            );
+            raise(Error::argument(function, what));
+        }
+        found.extend(arrays);
+        found
     }
 }
 
@@ -109,8 +148,12 @@ impl<T: Tree> ResultForm<T> {
 
     /// Returns the result with these leaves.
     fn returned(&self, variables: &[Variable]) -> T {
+        self.form().returned(variables)
+    }
+
+    fn form(&self) -> Arc<Form<T>> {
         let form = lock(&self.form).clone();
-        form.expect("the function has run").returned(variables)
+        form.expect("the function has run")
     }
 }
 
@@ -157,7 +200,7 @@ impl Holds {
                 "{what} depends on a value of `compile` that the function captures; hand it in as \
                  part of the argument"
             );
-            raise(Error::argument(function, what));
+            refuse(Error::argument(function, what));
         }
         let elements = all.to_vec::<bool>();
         match (elements.contains(&true), elements.contains(&false)) {
@@ -188,8 +231,22 @@ fn guarded(condition: &Variable, values: &[Variable]) -> Vec<Variable> {
     values.iter().map(guard).collect()
 }
 
-/// Chooses between lists for each batch element.
-fn choose(condition: &Variable, a: &[Variable], b: &[Variable]) -> Vec<Variable> {
+/// Chooses between lists for each batch element. The last `arrays` are not Variables.
+///
+/// # Panics
+/// Panics if there are arrays, of which all batch elements have one.
+#[track_caller]
+fn choose(
+    function: &'static str,
+    condition: &Variable,
+    [a, b]: [&[Variable]; 2],
+    arrays: usize,
+) -> Vec<Variable> {
+    if arrays > 0 {
+        let what = "batch elements go different ways, and an `Array` or a `Generator` that the function \
+                    returns is one for all of them; use a Variable, or a generator outside";
+        raise(Error::argument(function, what));
+    }
     let pairs = a.iter().zip(b);
     pairs.map(|(a, b)| where_(condition, a, b)).collect()
 }

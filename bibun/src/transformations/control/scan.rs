@@ -115,7 +115,9 @@ where
     let ScanOptions { reverse } = options.into();
     let (state, mut inputs) = Form::of(start);
     let (slice, whole_xs) = Form::of(xs);
-    let count = number_of_slices(&slice.leaves.names, &whole_xs);
+    // Arrays are not sliced: each step sees the whole of them.
+    let sliced = slice.leaves.variables.len();
+    let count = number_of_slices(&slice.leaves.names, &whole_xs[..sliced]);
     inputs.extend(whole_xs);
     let (states, state) = (state.len(), Arc::new(state));
     let result = ResultForm::new(NAME, ["the first result", "a later one"]);
@@ -126,13 +128,20 @@ where
             let (next, y) = f(&state.with(own), &slice.with(x));
             let what = ["the state", "the state that the function returns"];
             let next = state.matching(NAME, what, &next);
-            [next, result.leaves(&y)].concat()
+            let results = result.leaves(&y);
+            if !result.form().arrays.is_empty() {
+                let what = "beside the state, the function returns an `Array` or a `Generator`, and only \
+                            Variables are stacked; return it as part of the state";
+                raise(Error::argument(NAME, what));
+            }
+            [next, results].concat()
         })
     };
     let once = |[step]: &[Arc<Forward>; 1], inputs: &[Variable]| {
         let (state, xs) = inputs.split_at(states);
-        let first = xs.iter().map(|x| x.slice(s![0]));
-        let mut outputs = step(&state.iter().cloned().chain(first).collect::<Vec<_>>());
+        let (leaves, arrays) = xs.split_at(sliced);
+        let first: Vec<Variable> = leaves.iter().map(|x| x.slice(s![0])).collect();
+        let mut outputs = step(&[state, &first, arrays].concat());
         let results = outputs.split_off(states);
         outputs.extend(results.iter().map(|y| {
             let stacked: Shape = [&[count], &y.shape()[..]].concat().into();
@@ -144,11 +153,13 @@ where
         Arc::new(move |inputs| {
             let (start, xs) = inputs.split_at(states);
             let mut state = start.to_vec();
-            let slices: Vec<Vec<Variable>> = xs.iter().map(|x| unstack(x, 0)).collect();
+            let (leaves, arrays) = xs.split_at(sliced);
+            let slices: Vec<Vec<Variable>> = leaves.iter().map(|x| unstack(x, 0)).collect();
             let mut results: Vec<Vec<Variable>> = Vec::with_capacity(count);
             for i in 0..count {
                 let i = if reverse { count - 1 - i } else { i };
                 state.extend(slices.iter().map(|slices| slices[i].clone()));
+                state.extend_from_slice(arrays);
                 let mut outputs = step(&state);
                 results.push(outputs.split_off(states));
                 state = outputs;
