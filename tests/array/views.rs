@@ -1,7 +1,7 @@
 //! Views and elementwise kernels over every kind of layout, against plain index arithmetic.
 
 use bibun_array::math::Float;
-use bibun_array::{Array, ElementFormula, Number, elementwise, s};
+use bibun_array::{Array, DType, ElementFormula, Number, elementwise, s};
 
 struct Fma;
 impl ElementFormula<3> for Fma {
@@ -64,4 +64,34 @@ fn a_moved_input_gives_its_memory_and_a_shared_one_does_not() {
     assert_eq!(z.as_slice::<f64>().unwrap().as_ptr(), address);
     let expected: Vec<f64> = before.iter().map(|x| (x * 2.0 + 1.0) * 2.0 + 1.0).collect();
     assert_eq!(z.to_vec::<f64>(), expected);
+}
+
+#[test]
+fn copies_in_another_order_have_the_elements_of_the_view() {
+    let sizes = [35, 4, 37];
+    let x = Array::arange(0, sizes.iter().product::<usize>() as i64).reshape(sizes);
+    let windows = [
+        x.clone(),
+        x.slice(s![1.., ..; -1, 3..]),
+        x.slice(s![..; -1, .., ..; 2]),
+        x.slice(s![.., 2.., ..; -1]),
+    ];
+    for x in windows {
+        for dtype in [DType::I64, DType::F32, DType::U8] {
+            let x = x.cast(dtype);
+            for order in [[0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+                let view = x.permute(&order);
+                let mut expected = Vec::new();
+                for i in 0..view.shape()[0] {
+                    for j in 0..view.shape()[1] {
+                        for k in 0..view.shape()[2] {
+                            expected.push(view.slice(s![i, j, k]).cast(DType::I64).item::<i64>());
+                        }
+                    }
+                }
+                let copy = view.to_row_major();
+                assert_eq!(copy.cast(DType::I64).to_vec::<i64>(), expected, "{order:?}");
+            }
+        }
+    }
 }

@@ -40,8 +40,64 @@ pub(super) fn elementwise(kernel: &Kernel, inputs: &mut [Array]) -> Array {
 pub(super) fn copy(x: &Array) -> Array {
     let buffer = x.buffer().expect("the device was chosen by its memory");
     with_word!(x.dtype(), W => Array::moved(x.dtype(), x.shape().clone(), |out: &mut [W]| {
-        gather(buffer.as_words::<W>(), &Steps::new(x.layout()), 0, out);
+        let (memory, steps) = (buffer.as_words::<W>(), Steps::new(x.layout()));
+        match steps.turned_axis() {
+            Some(axis) => turn(memory, &steps, axis, out),
+            None => gather(memory, &steps, 0, out),
+        }
     }))
+}
+
+/// The side of the squares in which elements are turned: a line of the cache in one direction is
+/// still there when the next element of it is needed.
+const SQUARE: usize = 32;
+
+/// Gathers all elements, where those along `axis` are neighbours in memory, and those along the last
+/// axis are far apart.
+fn turn<T: Copy>(memory: &[T], steps: &Steps, axis: usize, out: &mut [T]) {
+    let Steps {
+        sizes,
+        strides,
+        offset,
+    } = steps;
+    let last = sizes.len() - 1;
+    let (rows, columns, column_step) = (sizes[axis], sizes[last], strides[last]);
+    let inner: usize = sizes[axis + 1..].iter().product();
+    // The first elements of the planes of these two axes, in memory and in the result.
+    let mut index: SmallVec<[usize; 4]> = SmallVec::from_elem(0, sizes.len());
+    loop {
+        let (mut from, mut to) = (*offset as isize, 0);
+        for (i, (&size, &stride)) in sizes.iter().zip(strides).enumerate() {
+            from += index[i] as isize * stride;
+            to = to * size + index[i];
+        }
+        for row in (0..rows).step_by(SQUARE) {
+            let row_end = (row + SQUARE).min(rows);
+            for column in (0..columns).step_by(SQUARE) {
+                let len = SQUARE.min(columns - column);
+                for i in row..row_end {
+                    let first = from + i as isize + column as isize * column_step;
+                    let out = &mut out[to + i * inner + column..][..len];
+                    for (j, y) in out.iter_mut().enumerate() {
+                        *y = memory[(first + j as isize * column_step) as usize];
+                    }
+                }
+            }
+        }
+        let others = (0..last).rev().filter(|&i| i != axis);
+        let mut is_done = true;
+        for i in others {
+            index[i] += 1;
+            if index[i] < sizes[i] {
+                is_done = false;
+                break;
+            }
+            index[i] = 0;
+        }
+        if is_done {
+            return;
+        }
+    }
 }
 
 /// Copies `value` over the elements in `part`, a window on `target`. Both have one dtype.
@@ -379,6 +435,17 @@ impl Steps {
     pub(super) fn inner(&self) -> (usize, isize) {
         let last = self.sizes.len() - 1;
         (self.sizes[last], self.strides[last])
+    }
+
+    /// The axis whose elements are neighbours in memory, if it is not the last one and both are long.
+    fn turned_axis(&self) -> Option<usize> {
+        let (last, others) = self.sizes.split_last()?;
+        let is_long = |size: usize| size >= SQUARE / 4;
+        let is_apart = self.strides[others.len()].unsigned_abs() > 1;
+        let axis = self.strides[..others.len()]
+            .iter()
+            .rposition(|&step| step == 1)?;
+        (is_apart && is_long(*last) && is_long(others[axis])).then_some(axis)
     }
 
     /// Whether rows of the innermost axis begin at elements that follow each other.
