@@ -1,6 +1,6 @@
 //! Softmax, its losses, and attention.
 
-use bibun::functions::{attention, causal_mask, log_softmax, softmax, softmax_cross_entropy};
+use bibun::functions::{attention, causal_attention, log_softmax, softmax, softmax_cross_entropy};
 
 use crate::row::Rows;
 
@@ -19,7 +19,7 @@ pub(crate) fn rows(rows: &mut Rows) {
             attention(q, k, v, None)
         });
         rows.both(&format!("attention/causal-{length}"), |[q, k, v]| {
-            attention(q, k, v, causal_mask(q.shape()[2]))
+            causal_attention(q, k, v, None)
         });
     }
     rows.both("attention/masked-512", |[q, k, v, mask]| {
