@@ -563,8 +563,8 @@ impl Generator {
     /// The first `count` of `0..n` in random order.
     #[track_caller]
     fn chosen(&mut self, function: &'static str, n: usize, count: usize, shape: Shape) -> Array {
-        let at = self.take(count.div_ceil(2));
-        match at {
+        let (at, next) = self.next(count.div_ceil(2));
+        let chosen = match at {
             Position::Known(key, counter) => {
                 let chosen = allocating(function, || distinct(key, counter, n, count));
                 Array::from_vec(chosen, shape)
@@ -575,7 +575,10 @@ impl Generator {
                     own.chosen(function, n, count, of.clone())
                 })
             }
-        }
+        };
+        // If there was no memory, nothing is drawn.
+        self.0 = next;
+        chosen
     }
 
     /// The position from which to take `blocks` blocks, and the position of the generator after them.
