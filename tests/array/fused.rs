@@ -1,6 +1,10 @@
-//! Functions that run as programs when their inputs come again compute the same bits as before.
+//! What eager code runs as programs or machine code has the bits of functions one by one.
 
-use bibun_array::{Array, DType, Generator, fused, keep_dims, s};
+use bibun_array::math::Float;
+use bibun_array::{
+    Array, DType, ElementFormula, Generator, Kernel, Number, elementwise, fused, interpreted,
+    keep_dims, run_kernel, s,
+};
 
 /// The rows of x, each divided by its sum of squares to a power, and these sums.
 fn scaled(power: f64, x: &Array) -> [Array; 2] {
@@ -70,6 +74,39 @@ fn programs_of_many_shapes_come_and_go() {
             let x = Array::full([rows, 110], 1.5f32);
             let [y] = fused((), [x], |(): &(), [x]| [(x * 2.0).sum(-1)]);
             assert_eq!(y.to_vec::<f32>(), vec![330.0; rows], "{round}");
+        }
+    }
+}
+
+#[test]
+fn formulas_without_a_loop_compute_the_same_bits_by_machine_code_and_without() {
+    struct Mixed;
+    impl ElementFormula<2, 1> for Mixed {
+        const NAME: &'static str = "mixed";
+        #[inline(always)]
+        fn value<T: Float>([x, y]: [Number<T>; 2], [c]: [Number<T>; 1]) -> Number<T> {
+            x.less(y)
+                .where_(x.tanh() * c - y.exp(), (x * y).erf() / (y + c))
+        }
+    }
+    for dtype in [DType::F32, DType::F64, DType::BF16] {
+        let formula = Kernel::of(Mixed, [1.0]).formula(dtype).expect("a formula");
+        let kernel = Kernel::from_formula("mixed", &formula);
+        let random = &mut Generator::new(5);
+        for (size, given) in [
+            (40, 2.0),
+            (3000, 2.0),
+            (3000, -0.0),
+            (3000, 0.0),
+            (1500, 2.0),
+        ] {
+            let [x, y] = [0, 1].map(|_| random.normal([size], 0.0, 3.0, dtype));
+            let kernel = kernel.with_given(&[given]);
+            let run = || run_kernel(&kernel, &mut [x.clone(), y.clone()]);
+            let (found, expected) = (run(), interpreted(run));
+            assert!(found.has_same_bits(&expected), "{dtype} {size} {given}");
+            let own = elementwise(Mixed, [x.clone(), y.clone()], [given]);
+            assert!(found.has_same_bits(&own), "{dtype} {size} {given}");
         }
     }
 }

@@ -1,9 +1,15 @@
-//! Formulas without their own loop: one operation after the other, each over a block of elements
-//! that stays in the first-level cache.
+//! Formulas without their own loop: machine code that is made at the first run, or one operation
+//! after the other, each over a block of elements that stays in the first-level cache.
 
 use std::cell::RefCell;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use smallvec::SmallVec;
+
+use super::elementwise::RUN;
+use super::interpreter::is_alone;
+use crate::assembler::Code;
 use crate::dtype::Accumulator;
 use crate::formula::{Formula, Line, Operation, Type};
 use crate::math::Machine;
@@ -24,7 +30,19 @@ pub(crate) struct Program {
     result_type: Type,
     /// The number of this program, which no other program has.
     id: u64,
+    /// The code for f32 and for f64.
+    codes: [OnceLock<Assembled>; 2],
 }
+
+/// Machine code with the numbers that were given when it was made, if this machine can have some.
+#[derive(Debug)]
+struct Assembled {
+    given: Vec<f64>,
+    code: Option<Code>,
+}
+
+/// The least number of elements for which machine code is called.
+const LEAST: usize = 256;
 
 #[derive(Debug)]
 struct Step {
@@ -156,6 +174,7 @@ impl Program {
             result: places[composed.result().index()],
             result_type: lines[composed.result().index()].value(),
             id: PROGRAMS.fetch_add(1, Ordering::Relaxed),
+            codes: Default::default(),
         }
     }
 
@@ -176,11 +195,42 @@ impl Program {
 
     /// Fills `out` from runs of the same length.
     pub(crate) fn run(&self, given: &[f64], inputs: &[Slice<'_>], out: SliceMut<'_>) {
+        if let Some(code) = self.code(given, inputs[0].dtype(), out.len()) {
+            return code.run(inputs, &mut [out]);
+        }
         match inputs[0].dtype().computed() {
             Accumulator::F32 => SINGLE.with(|scratch| self.run_in(scratch, given, inputs, out)),
             Accumulator::F64 => DOUBLE.with(|scratch| self.run_in(scratch, given, inputs, out)),
             Accumulator::Bool | Accumulator::I64 => unreachable!("formulas are of floats"),
         }
+    }
+
+    /// The machine code for runs of this length, and the numbers that were given first.
+    fn code(&self, given: &[f64], dtype: DType, len: usize) -> Option<&Code> {
+        if len < LEAST || is_alone() {
+            return None;
+        }
+        let place = &self.codes[usize::from(dtype.computed() == Accumulator::F64)];
+        let assembled = place.get_or_init(|| Assembled {
+            given: given.to_vec(),
+            code: self.assembled(given, dtype),
+        });
+        let bits = |given: &[f64]| {
+            given
+                .iter()
+                .map(|x| x.to_bits())
+                .collect::<SmallVec<[_; 4]>>()
+        };
+        let fits = bits(&assembled.given) == bits(given);
+        assembled.code.as_ref().filter(|_| fits)
+    }
+
+    fn assembled(&self, given: &[f64], dtype: DType) -> Option<Code> {
+        let (inputs, output) = (self.formula.inputs(), self.output(dtype));
+        let dtypes: Vec<DType> = (0..inputs).map(|_| dtype).chain([output]).collect();
+        let formula = self.formula.bound(&dtypes, given)?.in_depth_first_order();
+        let read = vec![(dtype, false); inputs];
+        Code::for_arrays(&formula.arithmetic(), &read, &[output], RUN)
     }
 
     fn run_in<T: Machine + Element>(
