@@ -248,6 +248,15 @@ impl Variable {
 #[derive(Clone, Copy, Debug)]
 struct Where;
 
+/// Returns a condition on the device of a cotangent. It is on another one if the values that it was made
+/// for had no elements, which are on every device.
+fn beside(condition: Variable, gy: &Variable) -> Variable {
+    match (condition.known_device(), gy.known_device()) {
+        (Some(from), Some(to)) if from != to => condition.to(to),
+        _ => condition,
+    }
+}
+
 impl Function for Where {
     type Inputs = Fixed<3>;
     type Outputs = Fixed<1>;
@@ -275,7 +284,7 @@ impl Function for Where {
     }
 
     fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 3] {
-        let condition = cx.input(0);
+        let condition = beside(cx.input(0), &gy);
         let ga = cx.needs(1).then(|| where_(&condition, &gy, 0.0));
         let gb = cx.needs(2).then(|| where_(condition, 0.0, gy));
         [None, ga, gb]
