@@ -506,7 +506,7 @@ fn attention_of_floats<T: Real>(
     let inline_mask = mask.as_ref().and_then(|mask| mask.inline());
     let masks = Masks::<T>::new(mask.as_deref(), &inline_mask);
     let mut log_sums = list(T::INFINITY, of_sums.size());
-    let y = Array::filled_by(shape.clone(), |out: &mut [T]| {
+    let y = Array::filled_by(shape, |out: &mut [T]| {
         if out.is_empty() {
             return;
         }
