@@ -13,6 +13,8 @@ use crate::dtype::with_float;
 use crate::storage::list;
 use crate::{Array, DType, Element, Shape, Slice, SliceMut};
 
+/// The number of sums computed side by side.
+const LANES: usize = 16;
 /// The number of elements that are summed before their sum is added to the total.
 const BLOCK: usize = 1024;
 /// Pieces shorter than this are moved together before they are summed.
@@ -149,56 +151,44 @@ impl Lines {
 /// The parts of the result for one line.
 type Pieces<'a, T> = SmallVec<[&'a mut [T]; 1]>;
 
-/// The sums of some functions of elements at the same position, each in `LANES` parts side by side.
+/// The sum of a function of elements at the same position.
 #[inline(always)]
-fn sums<const N: usize, const K: usize, const LANES: usize, T: Real>(
-    x: [&[T]; N],
-    f: impl Fn([f64; N]) -> [f64; K],
-) -> [f64; K] {
+fn sum<const N: usize, T: Real>(x: [&[T]; N], f: impl Fn([f64; N]) -> f64) -> f64 {
     let len = x[0].len();
     let x = x.map(|x| &x[..len]);
-    let mut totals = [0.0; K];
+    let mut total = 0.0;
     for start in (0..len).step_by(BLOCK) {
         let end = (start + BLOCK).min(len);
         let block = x.map(|x| &x[start..end]);
         let whole = (end - start) / LANES * LANES;
-        let mut lanes = [[0.0; LANES]; K];
+        let mut lanes = [0.0; LANES];
         for at in (0..whole).step_by(LANES) {
             let run = block.map(|x| &x[at..at + LANES]);
-            for i in 0..LANES {
-                let values = f(std::array::from_fn(
+            for (i, lane) in lanes.iter_mut().enumerate() {
+                *lane += f(std::array::from_fn(
                     #[inline(always)]
                     |k| run[k][i].wide(),
                 ));
-                for k in 0..K {
-                    lanes[k][i] += values[k];
-                }
             }
         }
+        let mut rest = 0.0;
+        #[expect(
+            clippy::needless_range_loop,
+            reason = "it is the position in every block"
+        )]
         for i in whole..end - start {
-            let values = f(std::array::from_fn(
+            rest += f(std::array::from_fn(
                 #[inline(always)]
                 |k| block[k][i].wide(),
             ));
-            for k in 0..K {
-                lanes[k][i - whole] += values[k];
-            }
         }
-        // PERF: each addition waits for the one before it, so halves are added.
-        let mut width = LANES / 2;
-        while width > 0 {
-            for lanes in &mut lanes {
-                for i in 0..width {
-                    lanes[i] += lanes[i + width];
-                }
-            }
-            width /= 2;
+        let mut all = 0.0;
+        for lane in lanes {
+            all += lane;
         }
-        for (total, lanes) in totals.iter_mut().zip(lanes) {
-            *total += lanes[0];
-        }
+        total += all + rest;
     }
-    totals
+    total
 }
 
 /// Computes the mean and variance of a line, and its normalised elements.
@@ -217,12 +207,11 @@ impl<T: Real> Normalize<'_, '_, T> {
     fn sum(&self, f: impl Fn(f64) -> f64) -> f64 {
         let mut total = 0.0;
         for x in self.lines.pieces(self.x, self.line) {
-            let [sum] = sums::<1, 1, 32, T>(
+            total += sum(
                 [x],
                 #[inline(always)]
-                |[x]| [f(x)],
+                |[x]| f(x),
             );
-            total += sum;
         }
         total
     }
@@ -264,22 +253,19 @@ struct Gradient<'a, 'o, T> {
 }
 
 impl<T: Real> Gradient<'_, '_, T> {
-    /// The sums of the cotangents of the line, and of their products with the elements.
+    /// The sum of a function of the elements of the line and of their cotangents.
     #[inline(always)]
-    fn sums(&self) -> [f64; 2] {
+    fn sum(&self, f: impl Fn(f64, f64) -> f64) -> f64 {
         let y = self.lines.pieces(self.y, self.line);
-        let mut totals = [0.0; 2];
+        let mut total = 0.0;
         for (y, gy) in y.zip(self.lines.pieces(self.gy, self.line)) {
-            let piece = sums::<2, 2, 16, T>(
+            total += sum(
                 [y, gy],
                 #[inline(always)]
-                |[y, gy]| [gy, y * gy],
+                |[y, gy]| f(y, gy),
             );
-            for (total, sum) in totals.iter_mut().zip(piece) {
-                *total += sum;
-            }
         }
-        totals
+        total
     }
 }
 
@@ -291,9 +277,12 @@ impl<T: Real> NullaryFnOnce for Gradient<'_, '_, T> {
         let count = self.lines.size() as f64;
         let [variance, gmean, gvariance] = self.statistics.map(T::wide);
         let deviation = (variance + self.rule.epsilon).sqrt();
-        let [all, along_y] = self.sums();
+        let along_y = self.sum(|y, gy| y * gy);
         let shift = match self.rule.centered {
-            true => (gmean - all / deviation) / count,
+            true => {
+                let all = self.sum(|_, gy| gy);
+                (gmean - all / deviation) / count
+            }
             false => 0.0,
         };
         let slope = (2.0 * gvariance * deviation - along_y / deviation) / count;
