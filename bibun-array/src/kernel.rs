@@ -2,7 +2,7 @@
 //!
 //! A [`Kernel`] has a [`Formula`], which any device can read, and for the CPU a loop over runs of
 //! neighbouring elements, compiled from the same source for each instruction set that the machine
-//! may have. If there is no loop, the CPU goes through the formula block by block. Broadcasting,
+//! may have. If there is no loop, the CPU makes machine code of the formula, or goes through it block by block. Broadcasting,
 //! strides, threads and memory are left to the device.
 
 use std::fmt;
@@ -249,8 +249,9 @@ impl Kernel {
         }
     }
 
-    /// Creates a kernel from a formula with one result that is known only at run time. The CPU goes
-    /// through it block by block. It takes floats, all of one dtype.
+    /// Creates a kernel from a formula with one result that is known only at run time. The CPU makes
+    /// machine code of it at the first run, for the numbers that are given then, or goes through it
+    /// block by block. It takes floats, all of one dtype.
     ///
     /// # Panics
     /// Panics if the formula has several results, or inputs that are not floats.

@@ -5,8 +5,6 @@ use std::cell::RefCell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use smallvec::SmallVec;
-
 use super::elementwise::RUN;
 use super::interpreter::is_alone;
 use crate::assembler::Code;
@@ -215,13 +213,8 @@ impl Program {
             given: given.to_vec(),
             code: self.assembled(given, dtype),
         });
-        let bits = |given: &[f64]| {
-            given
-                .iter()
-                .map(|x| x.to_bits())
-                .collect::<SmallVec<[_; 4]>>()
-        };
-        let fits = bits(&assembled.given) == bits(given);
+        let mut both = assembled.given.iter().zip(given);
+        let fits = both.all(|(a, b)| a.to_bits() == b.to_bits());
         assembled.code.as_ref().filter(|_| fits)
     }
 

@@ -67,7 +67,9 @@ where
     const { assert!(size_of::<F>() == 0, "the function captures something") };
     let is_here = |x: &Array| x.inline().is_some() || x.buffer().is_some();
     let size = inputs.iter().map(Array::size).max();
-    if size.is_none_or(|size| size < LEAST) || !inputs.iter().all(is_here) {
+    // Repeated values alone are on every device, and another one may be chosen.
+    let has_memory = inputs.iter().any(|x| x.buffer().is_some());
+    if size.is_none_or(|size| size < LEAST) || !has_memory || !inputs.iter().all(is_here) {
         return f(&options, inputs);
     }
     match program(&options, &inputs, &f) {
