@@ -1,7 +1,7 @@
 //! Compiled functions beside the functions themselves: the time of each, and their ratio.
 //!
-//! `cargo bench -p bibun-benches --bench compiled [-- NAME]`. Both run in turns; the times are medians.
-//! With a name, the time of each step of that program follows.
+//! `cargo bench -p bibun-benches --bench compiled [-- NAME]`. Both run in turns of some calls; the times are
+//! medians. With a name, the time of each step of that program follows.
 
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,9 @@ use bibun::{
 
 /// How long each of the two is run in all.
 const PATIENCE: Duration = Duration::from_millis(600);
+
+/// How long a turn takes at least, so that the clock and caches that the other one has used do not count.
+const TURN: Duration = Duration::from_micros(100);
 
 fn normal(shape: &[usize]) -> Variable {
     let mut generator = Generator::new(shape.iter().sum::<usize>() as u64);
@@ -48,9 +51,15 @@ where
         return;
     }
     let timed = |run: &dyn Fn() -> Y| {
-        let begin = Instant::now();
-        drop(run());
-        begin.elapsed()
+        let (begin, mut calls) = (Instant::now(), 1);
+        loop {
+            (0..calls).for_each(|_| drop(run()));
+            calls *= 2;
+            let elapsed = begin.elapsed();
+            if elapsed >= TURN {
+                return elapsed / (calls - 1);
+            }
+        }
     };
     let (mut eager_times, mut compiled_times) = (Vec::new(), Vec::new());
     let begin = Instant::now();
@@ -64,7 +73,7 @@ where
     };
     let (eager, run) = (median(eager_times), median(compiled_times));
     println!(
-        "| {name} | {eager:.1} | {run:.1} | {:.2} | {:.1} | {} |",
+        "| {name} | {eager:.1} | {run:.2} | {:.2} | {:.1} | {} |",
         eager / run,
         first.as_secs_f64() * 1e3,
         compiled.peak_bytes(&argument)

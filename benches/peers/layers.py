@@ -11,8 +11,23 @@ EPSILON = 1e-5
 if torch:
     relu = torch.relu
     tanh = torch.tanh
+    exp = torch.exp
     gelu = F.gelu
+    clip = torch.clip
+    minimum = torch.minimum
+    concat = torch.cat
     cross_entropy = F.cross_entropy
+
+    def log_softmax(x):
+        return F.log_softmax(x, -1)
+
+    def picked(x, t):
+        return x.gather(1, t[:, None])[:, 0]
+
+    def gradient_to(f, x):
+        """The gradient of f at x, which can be differentiated again."""
+        x = x.detach().requires_grad_()
+        return torch.autograd.grad(f(x), x, create_graph=True)[0]
 
     def linear(x, w, b=None):
         return F.linear(x, w, b)
@@ -20,6 +35,9 @@ if torch:
     def conv(x, w, b=None, **how):
         function = {3: F.conv1d, 4: F.conv2d, 5: F.conv3d}[w.ndim]
         return function(x, w, b, **how)
+
+    def conv_transpose(x, w, b, stride):
+        return F.conv_transpose2d(x, w, b, stride)
 
     def layer_norm(x, gamma, beta):
         return F.layer_norm(x, gamma.shape, gamma, beta, EPSILON)
@@ -45,10 +63,22 @@ if torch:
 if jax:
     relu = jax.nn.relu
     tanh = jnp.tanh
+    exp = jnp.exp
+    clip = jnp.clip
+    minimum = jnp.minimum
+    concat = jnp.concatenate
+    log_softmax = jax.nn.log_softmax
     gelu = lambda x: jax.nn.gelu(x, approximate=False)
 
     def cross_entropy(x, t):
         return -jnp.take_along_axis(jax.nn.log_softmax(x), t[:, None], 1).mean()
+
+    def picked(x, t):
+        return jnp.take_along_axis(x, t[:, None], 1)[:, 0]
+
+    def gradient_to(f, x):
+        """The gradient of f at x, which can be differentiated again."""
+        return jax.grad(f)(x)
 
     def linear(x, w, b=None):
         y = x @ w.T
@@ -66,6 +96,12 @@ if jax:
         )
         return y if b is None else y + b.reshape(-1, *[1] * axes)
 
+    def conv_transpose(x, w, b, stride):
+        """Of kernels as large as the stride, whose results do not overlap."""
+        n, _, *sizes = x.shape
+        parts = jnp.einsum("nihw,ioab->nohawb", x, w)
+        return parts.reshape(n, -1, *(stride * size for size in sizes)) + b.reshape(-1, 1, 1)
+
     def normalized(x, axes):
         mean = x.mean(axes, keepdims=True)
         return (x - mean) * lax.rsqrt(x.var(axes, keepdims=True) + EPSILON)
@@ -77,6 +113,8 @@ if jax:
         return normalized(x, -1) * gamma + beta
 
     def batch_norm(x, gamma, beta):
+        if x.ndim == 2:
+            return normalized(x, 0) * gamma + beta
         return by_channel(normalized(x, (0, 2, 3)), gamma, beta)
 
     def fixed_batch_norm(x, gamma, beta):

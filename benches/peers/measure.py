@@ -31,6 +31,7 @@ CONTESTANTS = {
     "torch.compile": ("torch.compile", "compiled"),
     "jax": ("jax", "eager"),
     "candle": ("candle", "eager"),
+    "burn": ("burn", "eager"),
 }
 OURS = ("bibun", "bibun.compiled")
 
@@ -215,7 +216,7 @@ def main():
     parser.add_argument(
         "--peers",
         nargs="+",
-        choices=["torch", "torch.compile", "jax", "candle"],
+        choices=["torch", "torch.compile", "jax", "candle", "burn"],
         help="torch, which the others are compared with, always takes part",
     )
     parser.add_argument("--quick", action="store_true", help="five rounds, PyTorch and JAX alone")
@@ -233,7 +234,7 @@ def main():
         arguments.peers.insert(0, "torch")
     arguments.folder = arguments.folder.resolve()
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    if "candle" in arguments.peers:
+    if {"candle", "burn"} & set(arguments.peers):
         build_rust(arguments.folder)
     chosen = [row for row in ROWS.values() if re.search(arguments.rows, row.name)]
     if not chosen:

@@ -30,7 +30,8 @@ class Process:
     def __init__(self, library, program, threads, folder, is_tuned):
         self.library = library
         peer = library.split(".")[0]
-        commands = {"bibun": [program], "candle": [folder / "rust" / "release" / "bibun-peers"]}
+        in_rust = [folder / "rust" / "release" / "bibun-peers"]
+        commands = {"bibun": [program], "candle": in_rust, "burn": in_rust}
         python = [sys.executable, HERE / "worker.py"]
         processors = sorted(os.sched_getaffinity(0))[-threads:]
         count = str(threads)

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from row import ROWS
 from rows.limits import COPIES, PRODUCT
 
-PEERS = ("torch", "torch.compile", "jax", "candle")
+PEERS = ("torch", "torch.compile", "jax", "candle", "burn")
 
 EXPLANATION = """\
 Every row was computed by all libraries from the same inputs, all outputs were compared, and then all took

@@ -1,12 +1,16 @@
 //! Networks: steps of training, and inference.
 
 use bibun::array::Generator;
-use bibun::functions::{Pooling, global_avg_pool, max_pool, relu, softmax_cross_entropy};
+use bibun::functions::{
+    Pooling, clip, concat, exp, global_avg_pool, log_softmax, max_pool, minimum, relu, select_item,
+    softmax_cross_entropy, sqrt, tanh,
+};
 use bibun::links::{
-    BatchNorm, Chain, Conv2d, Embedding, GroupNorm, LayerNorm, Linear, Link, Mlp, TransformerBlock,
+    BatchNorm, Chain, Conv2d, ConvTranspose2d, Embedding, GroupNorm, LayerNorm, Linear, Link, Mlp,
+    TransformerBlock,
 };
 use bibun::optimizers::{Adam, Sgd};
-use bibun::{Variable, eval_mode};
+use bibun::{Variable, eval_mode, grad};
 
 use crate::row::Rows;
 
@@ -67,6 +71,21 @@ pub(crate) fn rows(rows: &mut Rows) {
         Gpt::new,
         || Adam::new(1e-3),
         |gpt, [words, next]| softmax_cross_entropy(gpt.forward(words), next),
+    );
+    rows.training("networks/u-net", UNet::new, sgd, |net, [x, y]| {
+        (net.forward(x) - y).square().mean(..)
+    });
+    rows.training(
+        "networks/critic-gradient-penalty",
+        || Mlp::new(&[64, 256, 256, 1], &mut Generator::new(0)),
+        || Adam::new(1e-3),
+        critic_loss,
+    );
+    rows.training(
+        "networks/ppo",
+        Agent::new,
+        || Adam::new(1e-3),
+        proximal_policy_loss,
     );
 }
 
@@ -363,4 +382,123 @@ impl Link for Gpt {
         let scores = self.head.forward(&self.norm.forward(&h));
         scores.reshape([words.size(), Self::WORDS])
     }
+}
+
+/// Convolutions on coarser and coarser images, and back, with shortcuts between equal sizes
+/// (Ronneberger, Fischer and Brox 2015, arXiv:1505.04597).
+#[derive(Chain)]
+struct UNet {
+    down: Vec<Pair>,
+    up: Vec<Up>,
+    head: Conv2d,
+}
+
+/// Two convolutions.
+#[derive(Chain)]
+struct Pair {
+    conv1: Conv2d,
+    conv2: Conv2d,
+}
+
+#[derive(Chain)]
+struct Up {
+    grow: ConvTranspose2d,
+    convs: Pair,
+}
+
+impl UNet {
+    fn new() -> Self {
+        let random = &mut Generator::new(0);
+        let down = [(1, 16), (16, 32), (32, 64)];
+        let down = down.map(|(inputs, outputs)| Pair::new(inputs, outputs, random));
+        let mut up = |(inputs, outputs)| Up {
+            grow: ConvTranspose2d::builder(inputs, outputs, 2)
+                .stride(2)
+                .build(random),
+            convs: Pair::new(inputs, outputs, random),
+        };
+        Self {
+            down: down.into(),
+            up: [(64, 32), (32, 16)].map(&mut up).into(),
+            head: Conv2d::builder(16, 1, 1).build(random),
+        }
+    }
+}
+
+impl Pair {
+    fn new(inputs: usize, outputs: usize, random: &mut Generator) -> Self {
+        let mut conv = |inputs| Conv2d::builder(inputs, outputs, 3).padding(1).build(random);
+        Self {
+            conv1: conv(inputs),
+            conv2: conv(outputs),
+        }
+    }
+}
+
+impl Link for Pair {
+    fn compute(&self, x: &Variable) -> Variable {
+        relu(self.conv2.forward(&relu(self.conv1.forward(x))))
+    }
+}
+
+impl Link for UNet {
+    fn compute(&self, x: &Variable) -> Variable {
+        let mut sizes: Vec<Variable> = Vec::new();
+        for pair in &self.down {
+            let x = match sizes.last() {
+                Some(h) => max_pool(h, Pooling::new([2, 2]).stride(2)),
+                None => x.clone(),
+            };
+            sizes.push(pair.forward(&x));
+        }
+        let mut h = sizes.pop().expect("the coarsest");
+        for (up, shortcut) in self.up.iter().zip(sizes.iter().rev()) {
+            h = up
+                .convs
+                .forward(&concat(&[shortcut, &up.grow.forward(&h)], 1));
+        }
+        self.head.forward(&h)
+    }
+}
+
+/// The loss of a critic whose gradient is to have length 1 between true and made examples (Gulrajani
+/// et al. 2017, arXiv:1704.00028).
+fn critic_loss(critic: &Mlp, [real, fake, weights]: &[Variable; 3]) -> Variable {
+    let between = real * weights + fake * (1.0 - weights);
+    let slopes = grad(|x| critic.forward(x).sum(..), &between);
+    let penalty = (sqrt(slopes.square().sum(1)) - 1.0).square().mean(..);
+    critic.forward(fake).mean(..) - critic.forward(real).mean(..) + 10.0 * penalty
+}
+
+/// A policy and a value of what is observed.
+#[derive(Chain)]
+struct Agent {
+    trunk: Mlp,
+    policy: Linear,
+    value: Linear,
+}
+
+impl Agent {
+    fn new() -> Self {
+        let random = &mut Generator::new(0);
+        Self {
+            trunk: Mlp::new(&[8, 64, 64], random),
+            policy: Linear::new(64, 4, random),
+            value: Linear::new(64, 1, random),
+        }
+    }
+}
+
+/// The clipped loss of proximal policy optimization (Schulman et al. 2017, arXiv:1707.06347).
+fn proximal_policy_loss(
+    agent: &Agent,
+    [observed, actions, before, advantages, returns]: &[Variable; 5],
+) -> Variable {
+    let h = tanh(agent.trunk.forward(observed));
+    let log_policy = log_softmax(agent.policy.forward(&h), -1);
+    let ratio = exp(select_item(&log_policy, actions) - before);
+    let gain = minimum(&ratio * advantages, clip(&ratio, 0.8, 1.2) * advantages);
+    let value = agent.value.forward(&h).squeeze(-1);
+    let entropy = -(exp(&log_policy) * &log_policy).sum(-1).mean(..);
+    (value - returns).square().mean(..) * 0.5 - gain.mean(..) - entropy * 0.01
 }

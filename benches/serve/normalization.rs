@@ -16,6 +16,12 @@ pub(crate) fn rows(rows: &mut Rows) {
             rms_normalization(x, -1, gamma, 1e-5)
         });
     }
+    for shape in ["128x512", "4096x256"] {
+        rows.both(
+            &format!("normalization/batch-{shape}"),
+            |[x, gamma, beta]| batch_normalization(x, gamma, beta, 1e-5),
+        );
+    }
     for size in ["8", "28"] {
         rows.both(
             &format!("normalization/batch-32x64x{size}x{size}"),

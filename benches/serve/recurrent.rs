@@ -1,8 +1,10 @@
 //! Recurrent networks over 64 steps.
 
+use bibun::Variable;
 use bibun::array::Generator;
-use bibun::links::{Gru, Link, Lstm};
-use bibun::optimizers::Sgd;
+use bibun::functions::softmax_cross_entropy;
+use bibun::links::{Chain, Embedding, Gru, Linear, Link, Lstm};
+use bibun::optimizers::{Adam, Sgd};
 
 use crate::row::Rows;
 
@@ -18,4 +20,37 @@ pub(crate) fn rows(rows: &mut Rows) {
     rows.training("recurrent/gru", gru, sgd, |gru, [x]| {
         gru.forward(x).square().mean(..)
     });
+    rows.training(
+        "recurrent/lstm-language-model",
+        LanguageModel::new,
+        || Adam::new(1e-3),
+        |model, [words, next]| softmax_cross_entropy(model.forward(words), next),
+    );
+}
+
+/// The scores of the next of 1,000 words.
+#[derive(Chain)]
+struct LanguageModel {
+    words: Embedding,
+    lstm: Lstm,
+    head: Linear,
+}
+
+impl LanguageModel {
+    fn new() -> Self {
+        let random = &mut Generator::new(0);
+        Self {
+            words: Embedding::new(1000, 128, random),
+            lstm: Lstm::new(128, 256, random),
+            head: Linear::new(256, 1000, random),
+        }
+    }
+}
+
+impl Link for LanguageModel {
+    /// `[n t, words]` for `[n, t]`.
+    fn compute(&self, words: &Variable) -> Variable {
+        let h = self.lstm.forward(&self.words.forward(words));
+        self.head.forward(&h).reshape([words.size(), 1000])
+    }
 }

@@ -242,6 +242,20 @@ impl Array {
         }
     }
 
+    /// Arrays that share memory, each in its layout.
+    pub(crate) fn parts_of_buffer(
+        buffer: Buffer,
+        layouts: impl Iterator<Item = Layout>,
+    ) -> Vec<Self> {
+        let (dtype, memory): (_, Arc<dyn Memory>) = (buffer.dtype(), Arc::new(buffer));
+        let part = |layout: Layout| Self {
+            dtype,
+            layout,
+            data: Data::Shared(Arc::clone(&memory)),
+        };
+        layouts.map(part).collect()
+    }
+
     /// An array of `value` at every index of `shape`, without memory of its own.
     pub(crate) fn constant(value: Scalar, shape: Shape) -> Self {
         debug_assert!(shape.is_addressable(), "{shape}");
@@ -726,11 +740,30 @@ impl Array {
         }
     }
 
+    /// The same window with these strides, which are others only along axes of one element.
+    pub(crate) fn with_strides(mut self, strides: &Strides) -> Self {
+        if self.memory().is_some() && *self.layout.strides != **strides {
+            self.layout.strides = strides.clone();
+        }
+        self
+    }
+
     /// The single value that an array without memory repeats.
     pub(crate) fn inline(&self) -> Option<Scalar> {
         match self.data {
             Data::Inline(scalar) => Some(scalar),
             Data::Shared(_) => None,
+        }
+    }
+
+    /// The element at a place in the CPU's memory under the array, or the one that is repeated.
+    pub(crate) fn element_at(&self, place: usize) -> Scalar {
+        match self.data {
+            Data::Inline(scalar) => scalar,
+            Data::Shared(_) => {
+                let buffer = self.buffer().expect("it is on the CPU");
+                buffer.as_run().range(place, 1).first()
+            }
         }
     }
 

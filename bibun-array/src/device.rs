@@ -303,29 +303,41 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
 
     /// Computes `[y, mean, variance]` over `axes` (sorted) of an array of floats; see
     /// [`Array::normalize`].
-    fn normalize(&'static self, rule: Normalization, x: &Array, axes: &[usize]) -> [Array; 3] {
-        let x = downloaded(self, "normalize", x);
-        let results = self.host().normalize(rule, &x, axes);
+    fn normalize(
+        &'static self,
+        rule: Normalization,
+        x: &Array,
+        axes: &[usize],
+        parameters: &[&Array],
+    ) -> [Array; 3] {
+        let fetched = |x| downloaded(self, "normalize", x);
+        let (x, parameters) = (fetched(x), parameters.iter().map(|&x| fetched(x)));
+        let parameters: Vec<Array> = parameters.collect();
+        let parameters: Vec<&Array> = parameters.iter().collect();
+        let results = self.host().normalize(rule, &x, axes, &parameters);
         results.map(|result| uploaded(self, result))
     }
 
-    /// Computes the cotangent of an array that was normalised over `axes`, from the results
-    /// `[y, variance]` and the cotangents `[gy, gmean, gvariance]`.
+    /// Computes the cotangents of an array that was normalised over `axes`, and of its scale and
+    /// shift if it has a scale; see [`normalize_gradient`](crate::normalize_gradient).
     fn normalize_gradient(
         &'static self,
         rule: Normalization,
-        results: [&Array; 2],
-        cotangents: [&Array; 3],
         axes: &[usize],
-    ) -> Array {
+        x: &Array,
+        statistics: [&Array; 2],
+        scale: Option<&Array>,
+        cotangents: [&Array; 3],
+    ) -> Vec<Array> {
         let fetched = |x| downloaded(self, "normalize_gradient", x);
-        let (results, cotangents) = (results.map(fetched), cotangents.map(fetched));
-        let (results, cotangents) = (results.each_ref(), cotangents.each_ref());
-        uploaded(
-            self,
-            self.host()
-                .normalize_gradient(rule, results, cotangents, axes),
-        )
+        let (x, scale) = (fetched(x), scale.map(fetched));
+        let (statistics, cotangents) = (statistics.map(fetched), cotangents.map(fetched));
+        let (statistics, cotangents) = (statistics.each_ref(), cotangents.each_ref());
+        let host = self.host();
+        let results =
+            host.normalize_gradient(rule, axes, &x, statistics, scale.as_ref(), cotangents);
+        let results = results.into_iter().map(|result| uploaded(self, result));
+        results.collect()
     }
 
     /// Computes the attention of queries `[.., q, d]` to keys `[.., k, d]` with values `[.., k, v]`:

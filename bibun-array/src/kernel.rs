@@ -138,6 +138,7 @@ impl Definition {
             Some(trace_integer_truth::<N, F>()), run_integer_truths::<N, F>;
         integer_loop: IntegerLoop => Integer, None, None, run_integer_loop::<N, F>;
         float: ElementFormula => Float, None, Some(trace::<N, 0, F>()), run_floats::<N, 0, F>;
+        angle: AngleFormula => Float, None, Some(trace::<N, 0, F>()), run_angles::<N, F>;
         float_to_bool: TruthFormula => Float, Some(DType::Bool), Some(trace_truth::<N, F>()),
             run_truths::<N, F>;
     }
@@ -331,6 +332,14 @@ impl Kernel {
         }
     }
 
+    /// Whether it goes through its inputs once, so that runs may be longer than the first-level cache.
+    pub(crate) fn reads_once(&self, input: DType, len: usize) -> bool {
+        match &self.computed {
+            Computed::Loop(_) => true,
+            Computed::Program(program) => program.has_code(&self.given, input, len),
+        }
+    }
+
     /// Returns the formula for a first input of this dtype, in the types of
     /// [accumulators](DType::accumulator), or `None` for code that only the host can run.
     pub fn formula(&self, input: DType) -> Option<Formula> {
@@ -438,6 +447,33 @@ impl<const N: usize, const G: usize, F: ElementFormula<N, G>, T: Machine + Eleme
     fn apply(self, x: [Number<T>; N]) -> T {
         F::value(x, self.0).0
     }
+}
+
+/// A function of an angle, with its loop: those of numbers that need no long reduction, and then the
+/// others.
+pub(crate) trait AngleFormula<const N: usize>: ElementFormula<N> {
+    fn fill<T: Machine>(x: &[T], y: &mut [T]);
+}
+
+struct AngleLoop<'a, const N: usize, F, T>(&'a [T], &'a mut [T], PhantomData<fn() -> F>);
+
+impl<const N: usize, F: AngleFormula<N>, T: Machine> NullaryFnOnce for AngleLoop<'_, N, F, T> {
+    type Output = ();
+    #[inline(always)]
+    fn call(self) {
+        F::fill(self.0, self.1);
+    }
+}
+
+fn run_angles<const N: usize, F: AngleFormula<N>>(
+    _: &[f64],
+    inputs: &[Slice<'_>],
+    out: SliceMut<'_>,
+) {
+    with_float!(out.dtype(), T => {
+        let out = T::from_slice_mut(out).expect("the device made the output");
+        Arch::new().dispatch(AngleLoop::<N, F, T>(elements(inputs[0]), out, PhantomData));
+    });
 }
 
 /// A comparison: an [`ElementFormula`] with a boolean result.

@@ -1,5 +1,7 @@
 //! Normalisation: elements minus their mean, divided by their standard deviation.
 
+use smallvec::SmallVec;
+
 use crate::device::Normalization;
 use crate::error::allocating;
 use crate::placement::common;
@@ -9,73 +11,127 @@ impl Array {
     /// Normalises over `axes` and returns `[y, mean, variance]` with
     /// `y = (x - mean) / √(variance + epsilon)`. The mean and the variance (divided by `n`) have
     /// size 1 along the axes. Without [`centered`](Normalization::centered) the mean is taken to be
-    /// zero, and the variance is the mean square.
+    /// zero, and the variance is the mean square. With parameters, y is multiplied by the first, the
+    /// scale, and the second, the shift, is added.
     ///
-    /// Sums of `f32` are computed in double precision, and the mean is subtracted before squaring.
+    /// Shapes: the parameters, at most two, have as many axes as the array, of the same size or of
+    /// size 1, and both the same.
+    ///
+    /// Sums of `f32` are computed in double precision, of what an element differs from the first one
+    /// of its mean.
     ///
     /// # Panics
-    /// Panics if the dtype is not a float, or an axis does not exist or is named twice.
+    /// Panics if the dtype is not a float, an axis does not exist or is named twice, or the
+    /// parameters do not fit or have another dtype.
     ///
     /// ```
     /// use bibun_array::{Array, Normalization};
     /// let rule = Normalization { centered: true, epsilon: 0.0 };
-    /// let [y, mean, variance] = Array::from([[1.0, 3.0], [5.0, 5.5]]).normalize(rule, &[1]);
+    /// let x = Array::from([[1.0, 3.0], [5.0, 5.5]]);
+    /// let [y, mean, variance] = x.normalize(rule, &[1], &[]);
     /// assert_eq!(y.to_vec::<f64>(), [-1.0, 1.0, -1.0, 1.0]);
     /// assert_eq!(mean.to_vec::<f64>(), [2.0, 5.25]);
     /// assert_eq!(variance.to_vec::<f64>(), [1.0, 0.0625]);
+    /// let (scale, shift) = (Array::from([[2.0, 3.0]]), Array::from([[0.0, 1.0]]));
+    /// let [y, ..] = x.normalize(rule, &[1], &[&scale, &shift]);
+    /// assert_eq!(y.to_vec::<f64>(), [-2.0, 4.0, -2.0, 4.0]);
     /// ```
     #[must_use]
     #[track_caller]
-    pub fn normalize(&self, rule: Normalization, axes: &[isize]) -> [Self; 3] {
+    pub fn normalize(
+        &self,
+        rule: Normalization,
+        axes: &[isize],
+        parameters: &[&Self],
+    ) -> [Self; 3] {
         expect_floats(self.dtype());
         let axes = normalize_axes("normalize", axes, self.rank());
+        expect_parameters("normalize", self, parameters);
+        let device = common(
+            "normalize",
+            std::iter::once(self).chain(parameters.iter().copied()),
+        );
         allocating("normalize", || {
-            common("normalize", [self]).normalize(rule, self, &axes)
+            device.normalize(rule, self, &axes, parameters)
         })
     }
 }
 
-/// Computes the cotangent of the input of [`Array::normalize`], from its results `[y, variance]`
-/// and the cotangents `[gy, gmean, gvariance]` of its results.
+/// Computes the cotangents of the input and the parameters of [`Array::normalize`]: `[gx]`, or
+/// `[gx, gscale, gshift]` if there is a scale. It reads the input, the results `[mean, variance]`,
+/// the scale, and the cotangents `[gy, gmean, gvariance]` of the results.
 ///
 /// # Panics
 /// Panics if the dtype is not a float, or the arrays do not have the shapes that
-/// [`Array::normalize`] returns.
+/// [`Array::normalize`] takes and returns.
 ///
 /// ```
 /// use bibun_array::{normalize_gradient, Array, DType, Normalization};
 /// let rule = Normalization { centered: true, epsilon: 0.0 };
-/// let [y, _, variance] = Array::from([1.0, 3.0, 8.0]).normalize(rule, &[0]);
+/// let (x, scale) = (Array::from([1.0, 3.0, 8.0]), Array::from([2.0]));
+/// let [_, mean, variance] = x.normalize(rule, &[0], &[&scale]);
 /// let (zero, gy) = (Array::zeros([1], DType::F64), Array::ones([3], DType::F64));
+/// let cotangents = [&gy, &zero, &zero];
+/// let gradients = normalize_gradient(rule, &[0], &x, [&mean, &variance], Some(&scale), cotangents);
 /// // All elements together: the normalised sum never changes.
-/// let gx = normalize_gradient(rule, [&y, &variance], [&gy, &zero, &zero], &[0]);
-/// assert!(gx.to_vec::<f64>().iter().all(|g| g.abs() < 1e-15));
+/// assert!(gradients[0].to_vec::<f64>().iter().all(|g| g.abs() < 1e-15));
+/// assert_eq!(gradients[2].to_vec::<f64>(), [3.0]);
 /// ```
 #[must_use]
 #[track_caller]
 pub fn normalize_gradient(
     rule: Normalization,
-    results: [&Array; 2],
-    cotangents: [&Array; 3],
     axes: &[isize],
-) -> Array {
-    let ([y, variance], [gy, gmean, gvariance]) = (results, cotangents);
-    expect_floats(y.dtype());
-    let axes = normalize_axes("normalize_gradient", axes, y.rank());
-    let reduced = y.shape().reduced(&axes, true);
-    let like = |x: &Array, shape| x.shape() == shape && x.dtype() == y.dtype();
-    let small = [variance, gmean, gvariance];
-    if !like(gy, y.shape()) || small.iter().any(|x| !like(x, &reduced)) {
+    x: &Array,
+    statistics: [&Array; 2],
+    scale: Option<&Array>,
+    cotangents: [&Array; 3],
+) -> Vec<Array> {
+    let ([mean, variance], [gy, gmean, gvariance]) = (statistics, cotangents);
+    expect_floats(x.dtype());
+    let axes = normalize_axes("normalize_gradient", axes, x.rank());
+    let reduced = x.shape().reduced(&axes, true);
+    let like = |a: &Array, shape| a.shape() == shape && a.dtype() == x.dtype();
+    let small = [mean, variance, gmean, gvariance];
+    if !like(gy, x.shape()) || small.iter().any(|a| !like(a, &reduced)) {
         let what = format!(
-            "y and gy must be equal in shape and dtype, and the others be {reduced} {}",
-            y.dtype()
+            "x and gy must be equal in shape and dtype, and the others be {reduced} {}",
+            x.dtype()
         );
         raise(Error::invalid("normalize_gradient", what));
     }
-    let device = common("normalize_gradient", [y, gy, variance, gmean, gvariance]);
+    let parameters: SmallVec<[&Array; 1]> = scale.into_iter().collect();
+    expect_parameters("normalize_gradient", x, &parameters);
+    let all = [x, gy].into_iter().chain(small).chain(scale);
+    let device = common("normalize_gradient", all);
     allocating("normalize_gradient", || {
-        device.normalize_gradient(rule, results, cotangents, &axes)
+        device.normalize_gradient(rule, &axes, x, statistics, scale, cotangents)
     })
+}
+
+#[track_caller]
+fn expect_parameters(function: &'static str, x: &Array, parameters: &[&Array]) {
+    let fits = |parameter: &&Array| {
+        let shape = parameter.shape();
+        let mut axes = shape.iter().zip(x.shape().iter());
+        shape.rank() == x.rank()
+            && axes.all(|(&own, &size)| own == 1 || own == size)
+            && parameter.dtype() == x.dtype()
+            && shape == parameters[0].shape()
+    };
+    if parameters.len() > 2 || !parameters.iter().all(fits) {
+        let found: Vec<String> = (parameters.iter())
+            .map(|parameter| format!("{} {}", parameter.shape(), parameter.dtype()))
+            .collect();
+        let what = format!(
+            "the parameters are {}; they must be a scale, and perhaps a shift of the same shape, \
+             with axes of size 1 or those of {} {}",
+            found.join(" and "),
+            x.shape(),
+            x.dtype()
+        );
+        raise(Error::invalid(function, what));
+    }
 }
 
 #[track_caller]

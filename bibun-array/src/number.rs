@@ -119,6 +119,8 @@ impl<T: Float> Number<T> {
         log2,
         log_sigmoid,
         logistic_density,
+        normal_density,
+        normal_distribution,
         one_minus_square,
         reciprocal,
         round,

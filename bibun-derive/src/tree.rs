@@ -162,9 +162,12 @@ fn walk_fields(
             Some(name) => {
                 let name = name.to_string();
                 let name = name.trim_start_matches("r#");
-                quote_spanned!(span=> visitor.child(#name, #value);)
+                quote_spanned!(span=> visitor.field(#name, #value);)
             }
-            None => quote_spanned!(span=> visitor.child(#i, #value);),
+            None => {
+                let name = i.to_string();
+                quote_spanned!(span=> visitor.field(#name, #value);)
+            }
         });
         parts.extend(quote_spanned!(span=> #member: ::bibun::Tree::map(#value, mapper),));
     }

@@ -45,7 +45,7 @@ pub(crate) fn apply_fitting<F: Function>(
     function: F,
     inputs: Inputs<F, Variable>,
 ) -> Outputs<F, Variable> {
-    let is_quick = !scope::is_attended() && inputs.as_ref().iter().all(Variable::is_bare);
+    let is_quick = !scope::is_attended() && inputs.as_ref().iter().all(|x| x.bare().is_some());
     if !is_quick {
         return apply(function, inputs);
     }
@@ -307,7 +307,7 @@ fn transform(
     innermost.run(function, inputs, call)
 }
 
-fn into_array(input: Variable) -> Array {
+pub(crate) fn into_array(input: Variable) -> Array {
     match Arc::try_unwrap(input.into_value()) {
         Ok(Value::Array(array)) => array,
         Ok(hidden) => hidden.to_array(),

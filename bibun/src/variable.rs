@@ -398,13 +398,11 @@ impl Variable {
         }
     }
 
-    /// Returns whether this is only elements: not a leaf, without history, not hidden.
-    pub(crate) fn is_bare(&self) -> bool {
+    /// Returns the elements if this is only them: not a leaf, without history, not hidden.
+    pub(crate) fn bare(&self) -> Option<&Array> {
         match &self.0 {
-            Kind::Fixed { value, edge } => {
-                matches!((&**value, edge), (Value::Array(_), Edge::None))
-            }
-            Kind::Leaf(_) => false,
+            Kind::Fixed { value, edge } => value.array().filter(|_| matches!(edge, Edge::None)),
+            Kind::Leaf(_) => None,
         }
     }
 
@@ -561,8 +559,8 @@ impl Variable {
 
     /// Returns a key that is unique to this Variable as long as it lives, constants included.
     pub(crate) fn identity(&self) -> Key {
-        let constant = || (Arc::as_ptr(&self.value()).addr(), u32::MAX);
-        self.key().unwrap_or_else(constant)
+        let constant = |value: &Value| (std::ptr::from_ref(value).addr(), u32::MAX);
+        self.key().unwrap_or_else(|| self.look(constant))
     }
 
     /// Returns whether both are the same Variable, not only equal.

@@ -47,7 +47,13 @@ fn everything(device: &'static dyn Device) -> Vec<(&'static str, Array)> {
         centered: true,
         epsilon: 1e-5,
     };
-    let [normal, mean, variance] = x.normalize(rule, &[1]);
+    let (scale, shift) = (y.slice(s![..1]), y.slice(s![1..2]));
+    let [normal, mean, variance] = x.normalize(rule, &[1], &[&scale, &shift]);
+    let cotangents = [&y, &variance, &variance];
+    let [gx, gscale, gshift] =
+        normalize_gradient(rule, &[1], &x, [&mean, &variance], Some(&scale), cotangents)
+            .try_into()
+            .expect("there is a scale");
     let halves = Stencil::new(6, [[(0, 0.5), (1, 0.5)], [(4, 0.5), (5, 0.5)]]);
     let windows = Stencil::new(6, [[(0, 1.0), (1, 1.0)], [(3, 1.0), (5, 1.0)]]);
     let all_rows = Stencil::new(4, [[(0, 1.0), (2, 1.0)]]);
@@ -105,12 +111,11 @@ fn everything(device: &'static dyn Device) -> Vec<(&'static str, Array)> {
         ),
         ("patches", convolution.patches(&images)),
         ("scan", x.cumsum(1)),
-        ("normal", normal.clone()),
+        ("normal", normal),
         ("mean", mean),
-        (
-            "normalize_gradient",
-            normalize_gradient(rule, [&normal, &variance], [&y, &variance, &variance], &[1]),
-        ),
+        ("normalize_gradient", gx),
+        ("normalize_gradient of the scale", gscale),
+        ("normalize_gradient of the shift", gshift),
         ("argsort", x.argsort(1)),
         ("sort", x.sort(0)),
         ("top", top),

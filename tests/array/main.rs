@@ -15,6 +15,7 @@ mod kernels;
 mod layouts;
 mod math;
 mod matmul;
+mod normalize;
 mod npy;
 mod programs;
 mod random;

@@ -1,6 +1,6 @@
 //! Programs compute the same bits as the functions that they were recorded from.
 
-use bibun_array::{Array, DType, Normalization, Tracer, concat, normalize_gradient};
+use bibun_array::{Array, DType, Normalization, Tracer, concat, gemm, matmul, normalize_gradient};
 
 use crate::common::Numbers;
 
@@ -47,12 +47,17 @@ fn along_rows(seed: u64, arrays: &[Array]) -> Vec<Array> {
                     centered: numbers.below(2) == 0,
                     epsilon: 1e-5,
                 };
-                let [y, mean, variance] = x.normalize(rule, &[-1]);
-                let gradient =
-                    normalize_gradient(rule, [&y, &variance], [&x, &mean, &(&stat * 0.1)], &[-1]);
+                let front = std::iter::repeat_n(1, x.rank() - 1);
+                let scale = row.reshape(front.chain([row.size()]).collect::<Vec<_>>());
+                let parameters = &[&scale, &scale][..numbers.below(3)];
+                let [y, mean, variance] = x.normalize(rule, &[-1], parameters);
+                let scale = parameters.first().copied();
+                let (statistics, cotangents) = ([&mean, &variance], [&y, &mean, &(&stat * 0.1)]);
+                let gradients = normalize_gradient(rule, &[-1], &x, statistics, scale, cotangents);
                 tables.push(y);
                 stats.push(variance);
-                tables.push(gradient);
+                tables.push(gradients[0].clone());
+                results.extend(gradients.into_iter().skip(1));
             }
             8 => tables.push(&x / (1.0 + stat.abs())),
             _ => results.push((&x * row).sum(0)),
@@ -132,6 +137,113 @@ fn steps_that_go_through_rows_compute_the_same_bits() {
     assert!(by_rows > 70, "{by_rows} of 156 programs go through rows");
 }
 
+/// Products with factors that are there before, in a random order, with passes between them.
+fn through_products(seed: u64, arrays: &[Array]) -> Vec<Array> {
+    let mut numbers = Numbers(seed);
+    let [x, factors @ ..] = arrays else {
+        unreachable!("there is a table")
+    };
+    let mut tables = vec![x.clone()];
+    let mut results: Vec<Array> = Vec::new();
+    for _ in 0..9 {
+        let x = tables[numbers.below(tables.len())].clone();
+        let width = x.shape()[1];
+        match numbers.below(7) {
+            0 => tables.push(x.maximum(0.0)),
+            1 => {
+                let other = tables[numbers.below(tables.len())].clone();
+                if other.shape() == x.shape() {
+                    tables.push(&x * (other * 0.5).tanh());
+                }
+            }
+            2 => results.push(x.sum(0)),
+            3 => {
+                let rule = Normalization {
+                    centered: true,
+                    epsilon: 1e-5,
+                };
+                let [y, ..] = x.normalize(rule, &[-1], &[]);
+                tables.push(y);
+            }
+            _ => {
+                let fits = |w: &&Array| w.shape()[0] == width;
+                let all: Vec<&Array> = factors.iter().filter(fits).collect();
+                let w = all[numbers.below(all.len())];
+                let row = w.slice(&[0.into()]);
+                let y = match numbers.below(4) {
+                    0 => matmul(&x, w),
+                    1 => gemm(0.5, &x, w, -2.0, row),
+                    // The same for all columns, and one that is no row.
+                    2 => gemm(1.0, &x, w, 1.0, Array::from(0.25).cast(x.dtype())),
+                    _ => gemm(1.0, &x, w, 1.0, row),
+                };
+                tables.push(y * 0.25);
+            }
+        }
+    }
+    results.extend(tables.pop());
+    results.extend(tables.pop());
+    results
+}
+
+#[test]
+fn products_go_through_rows_with_the_passes_around_them() {
+    let (mut numbers, mut by_rows) = (Numbers(8), 0);
+    let sizes = [
+        [64, 2, 3],
+        [65, 7, 16],
+        [129, 33, 100],
+        [257, 100, 40],
+        [300, 16, 64],
+        [1000, 48, 17],
+        [4097, 5, 8],
+        [90, 600, 20],
+        [1, 20, 20],
+        [2000, 1, 9],
+    ];
+    for (round, [rows, width, other]) in sizes.into_iter().cycle().take(60).enumerate() {
+        let dtype = match round % 7 {
+            0 | 3 => DType::F64,
+            5 => DType::BF16,
+            _ => DType::F32,
+        };
+        let x = match round % 3 {
+            0 => numbers.layout(&[rows, width], dtype),
+            _ => numbers.array(&[rows, width], dtype),
+        };
+        let mut arrays = vec![x];
+        for [k, n] in [
+            [width, other],
+            [other, width],
+            [width, width],
+            [other, other],
+        ] {
+            arrays.push(numbers.layout(&[k, n], dtype));
+            arrays.push(numbers.array(&[n, k], dtype).transpose());
+        }
+        if round % 10 == 7 {
+            arrays[5] = Array::full([width, width], 0.5).cast(dtype);
+        }
+        let seed = numbers.word();
+        for threads in [1, 3] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+            let listing = pool.expect("threads start").install(|| {
+                agree(
+                    &format!("{rows} {width} {other} {dtype} {seed}"),
+                    &arrays,
+                    &|arrays| through_products(seed, arrays),
+                )
+            });
+            let is_inside = |line: &str| line.starts_with(' ') && line.contains("= gemm(");
+            by_rows += usize::from(listing.lines().any(is_inside));
+        }
+    }
+    assert!(
+        by_rows > 50,
+        "{by_rows} of 120 programs have products in rows"
+    );
+}
+
 #[test]
 fn inputs_that_repeat_along_any_axes_are_read_where_they_are() {
     let mut numbers = Numbers(4);
@@ -208,10 +320,11 @@ fn windows_that_are_no_rows_are_read_from_memory() {
                 centered: true,
                 epsilon: 1e-5,
             };
-            let [y, mean, variance] = exponentials.normalize(rule, &[-1]);
-            let gradient =
-                normalize_gradient(rule, [&y, &variance], [&exponentials, &few, &mean], &[-1]);
-            vec![half, gradient]
+            let [y, mean, variance] = exponentials.normalize(rule, &[-1], &[]);
+            let (statistics, cotangents) = ([&mean, &variance], [&y, &few, &mean]);
+            let gradients =
+                normalize_gradient(rule, &[-1], &exponentials, statistics, None, cotangents);
+            vec![half, gradients[0].clone()]
         });
     }
 }
@@ -256,4 +369,30 @@ fn parts_are_written_into_one_array_by_one_step() {
         vec![both, changed, second, first, third, fourth]
     });
     assert_eq!(listing.matches("= join(").count(), 4, "{listing}");
+}
+
+/// Machine code has the sums and extremes of rows in the passes that compute the rows, and does not store
+/// what only they read.
+#[test]
+fn rows_are_folded_by_the_passes_that_compute_them() {
+    let mut numbers = Numbers(3);
+    let x = numbers.array(&[300, 96], DType::F32);
+    let tracer = Tracer::new("folds");
+    let slot = tracer.input(&x);
+    let log_sum = tracer.run(|| {
+        let largest = slot.max(-1).expand_dims(-1);
+        (&slot - largest).exp().sum(-1)
+    });
+    let program = tracer.finish(&[log_sum]);
+    let code = program.assembly();
+    if code.is_empty() {
+        // There is no machine code here.
+        return;
+    }
+    assert_eq!(code.matches("; rows").count(), 2, "{code}");
+    let rows = code.split("; rows").nth(2).expect("there are two");
+    assert!(
+        rows.contains("cvtps2pd") || rows.contains("fcvtl"),
+        "{rows}"
+    );
 }

@@ -7,17 +7,26 @@ and `bias` of layers, `gamma` and `beta` of normalisations.
 from layers import (
     attention,
     batch_norm,
+    clip,
+    concat,
     conv,
+    conv_transpose,
     cross_entropy,
+    exp,
     fixed_batch_norm,
     gelu,
+    gradient_to,
     group_norm,
     layer_norm,
     linear,
+    log_softmax,
     max_pool,
+    minimum,
+    picked,
     relu,
+    tanh,
 )
-from row import inference, integers, normal, training
+from row import inference, integers, normal, training, uniform
 
 
 def linear_shapes(name, inputs, outputs):
@@ -267,4 +276,105 @@ training(
     parameters=gpt_shapes(),
     optimizer="adam",
     flops=2 * 4 * LENGTH * (LAYERS * (12 * WIDTH**2 + LENGTH * WIDTH) + WORDS * WIDTH),
+)
+
+# Inputs and outputs of the convolutions on each size of images.
+DOWN, UP = ((1, 16), (16, 32), (32, 64)), ((64, 32), (32, 16))
+
+
+def conv_shapes(name, inputs, outputs, kernel=3):
+    return {f"{name}/weight": (outputs, inputs, kernel, kernel), f"{name}/bias": (outputs,)}
+
+
+def pair_shapes(name, inputs, outputs):
+    first, second = f"{name}/conv1", f"{name}/conv2"
+    return conv_shapes(first, inputs, outputs) | conv_shapes(second, outputs, outputs)
+
+
+def u_net_shapes():
+    shapes = conv_shapes("head", 16, 1, 1)
+    for i, sizes in enumerate(DOWN):
+        shapes |= pair_shapes(f"down/{i}", *sizes)
+    for i, (inputs, outputs) in enumerate(UP):
+        shapes[f"up/{i}/grow/weight"] = (inputs, outputs, 2, 2)
+        shapes[f"up/{i}/grow/bias"] = (outputs,)
+        shapes |= pair_shapes(f"up/{i}/convs", inputs, outputs)
+    return shapes
+
+
+def pair(p, name, x):
+    for part in ("conv1", "conv2"):
+        x = relu(conv(x, p[f"{name}/{part}/weight"], p[f"{name}/{part}/bias"], padding=1))
+    return x
+
+
+def u_net(p, x):
+    sizes = []
+    for i in range(len(DOWN)):
+        sizes.append(pair(p, f"down/{i}", max_pool(sizes[-1], 2, 2) if i else x))
+    h = sizes.pop()
+    for i in range(len(UP)):
+        grown = conv_transpose(h, p[f"up/{i}/grow/weight"], p[f"up/{i}/grow/bias"], 2)
+        h = pair(p, f"up/{i}/convs", concat([sizes.pop(), grown], 1))
+    return conv(h, p["head/weight"], p["head/bias"])
+
+
+loss = lambda p, x, y: ((u_net(p, x) - y) ** 2).mean()
+training(
+    "networks/u-net",
+    normal(4, 1, 64, 64),
+    normal(4, 1, 64, 64),
+    torch=loss,
+    jax=loss,
+    parameters=u_net_shapes(),
+    optimizer="sgd-fast",
+    flops=2 * 4 * 103e6,
+)
+
+
+def critic_loss(p, real, fake, weights):
+    between = real * weights + fake * (1 - weights)
+    slopes = gradient_to(lambda x: mlp(p, x).sum(), between)
+    penalty = (((slopes**2).sum(1) ** 0.5 - 1) ** 2).mean()
+    return mlp(p, fake).mean() - mlp(p, real).mean() + 10 * penalty
+
+
+training(
+    "networks/critic-gradient-penalty",
+    normal(64, 64),
+    normal(64, 64),
+    uniform(0, 1, 64, 1),
+    torch=critic_loss,
+    jax=critic_loss,
+    parameters=mlp_shapes("", (64, 256, 256, 1)),
+    optimizer="adam",
+)
+
+
+def proximal_policy_loss(p, observed, actions, before, advantages, returns):
+    h = tanh(mlp(p, observed, "trunk/"))
+    log_policy = log_softmax(layer(p, "policy", h))
+    ratio = exp(picked(log_policy, actions) - before)
+    gain = minimum(ratio * advantages, clip(ratio, 0.8, 1.2) * advantages)
+    value = layer(p, "value", h)[:, 0]
+    entropy = -(exp(log_policy) * log_policy).sum(-1).mean()
+    return 0.5 * ((value - returns) ** 2).mean() - gain.mean() - 0.01 * entropy
+
+
+def agent_shapes():
+    heads = linear_shapes("policy", 64, 4) | linear_shapes("value", 64, 1)
+    return mlp_shapes("trunk/", (8, 64, 64)) | heads
+
+
+training(
+    "networks/ppo",
+    normal(256, 8),
+    integers(4, 256),
+    uniform(-2, -1, 256),
+    normal(256),
+    normal(256),
+    torch=proximal_policy_loss,
+    jax=proximal_policy_loss,
+    parameters=agent_shapes(),
+    optimizer="adam",
 )

@@ -20,6 +20,9 @@ for n, width in ((1024, 1024), (4096, 768)):
         torch=lambda x, gamma: F.rms_norm(x, gamma.shape, gamma, 1e-5),
         jax=lambda x, gamma: x * lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-5) * gamma,
     )
+for n, width in ((128, 512), (4096, 256)):
+    table = (normal(n, width), normal(width), normal(width))
+    both(f"normalization/batch-{n}x{width}", *table, torch=batch_norm, jax=batch_norm)
 for size in (8, 28):
     images = (normal(32, 64, size, size), normal(64), normal(64))
     both(f"normalization/batch-32x64x{size}x{size}", *images, torch=batch_norm, jax=batch_norm)

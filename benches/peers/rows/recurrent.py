@@ -1,7 +1,8 @@
 """Recurrent networks over 64 steps, with the weights in the order of PyTorch and of bibun."""
 
+from layers import cross_entropy, linear
 from libraries import jax, jnp, lax, torch
-from row import inference, normal, training
+from row import inference, integers, normal, training
 
 N, LENGTH, INPUTS, UNITS = 32, 64, 64, 128
 
@@ -10,11 +11,11 @@ def names(part):
     return f"layers/0/forward/{part}"
 
 
-def shapes(gates, **more):
+def shapes(gates, inputs=INPUTS, units=UNITS, **more):
     return {
-        names("weight_ih"): (gates * UNITS, INPUTS),
-        names("weight_hh"): (gates * UNITS, UNITS),
-        names("bias"): (gates * UNITS,),
+        names("weight_ih"): (gates * units, inputs),
+        names("weight_hh"): (gates * units, units),
+        names("bias"): (gates * units,),
         **{names(name): shape for name, shape in more.items()},
     }
 
@@ -25,7 +26,7 @@ def weights(p, *parts):
 
 def lstm_in_torch(p, x):
     w_x, w_h, b = weights(p)
-    zeros = x.new_zeros(1, N, UNITS)
+    zeros = x.new_zeros(1, len(x), w_h.shape[1])
     state, parameters = (zeros, zeros), [w_x, w_h, b, torch.zeros_like(b)]
     return torch.lstm(x, state, parameters, True, 1, 0.0, False, False, True)[0]
 
@@ -40,7 +41,7 @@ def lstm_in_jax(p, x):
         h = jax.nn.sigmoid(o) * jnp.tanh(c)
         return (h, c), h
 
-    zeros = jnp.zeros((N, UNITS), x.dtype)
+    zeros = jnp.zeros((len(x), w_h.shape[1]), x.dtype)
     return lax.scan(step, (zeros, zeros), (x @ w_x.T + b).swapaxes(0, 1))[1].swapaxes(0, 1)
 
 
@@ -90,3 +91,30 @@ for name, gates, more, in_torch, in_jax in (
         optimizer="sgd-fast",
         flops=flops,
     )
+
+
+WORDS, WIDTH, DEEP = 1000, 128, 256
+
+
+def language_model(p, words, following, lstm):
+    inner = {k.removeprefix("lstm/"): w for k, w in p.items() if k.startswith("lstm/")}
+    h = lstm(inner, p["words/weight"][words])
+    scores = linear(h, p["head/weight"], p["head/bias"])
+    return cross_entropy(scores.reshape(-1, WORDS), following)
+
+
+training(
+    "recurrent/lstm-language-model",
+    integers(WORDS, 16, 32),
+    integers(WORDS, 16 * 32),
+    torch=lambda *x: language_model(*x, lstm_in_torch),
+    jax=lambda *x: language_model(*x, lstm_in_jax),
+    parameters={
+        "words/weight": (WORDS, WIDTH),
+        **{f"lstm/{name}": shape for name, shape in shapes(4, WIDTH, DEEP).items()},
+        "head/weight": (WORDS, DEEP),
+        "head/bias": (WORDS,),
+    },
+    optimizer="adam",
+    flops=2 * 16 * 32 * (4 * DEEP * (WIDTH + DEEP) + DEEP * WORDS),
+)

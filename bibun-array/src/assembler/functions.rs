@@ -24,7 +24,7 @@ impl Function {
     /// Whether code calls the operation.
     pub(super) const fn is_called(operation: Operation, of: Type) -> bool {
         match of {
-            Type::Single | Type::Double => operation.branches(of),
+            Type::Single | Type::Double => operation.branches_on_cpu(of),
             Type::Integer => matches!(operation, Operation::Quotient | Operation::Rest),
             Type::Truth | Type::Number => false,
         }

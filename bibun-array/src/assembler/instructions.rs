@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::folds::Fold;
 use super::functions::Function;
 use super::machine::{Machine, Width};
 use super::order::{Step, Steps};
 use crate::DType;
-use crate::formula::{Operation, Type};
+use crate::cpu::reduce::LANES;
+use crate::formula::{Operation, Target, Type};
 
 /// The number of a value in a [`Plan`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
@@ -32,7 +34,19 @@ pub(super) enum Origin {
     Repeated(u8),
     /// The preamble, which left it in this slot.
     Kept(u32),
+    /// The parts of a fold so far.
+    Part(Place),
 }
+
+/// The place of some parts of a fold in scratch memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    /// The bytes before it.
+    pub(super) offset: u32,
+    /// The bytes of a part, if there are as many parts before it as the index of the turn says.
+    pub(super) moves: Option<u8>,
+}
+
 /// A value: a vector or a mask.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Description {
@@ -82,12 +96,16 @@ pub(super) struct Plan<M: Machine> {
     pub(super) turns: Vec<Segment<M::Instruction>>,
     /// The turns of one vector.
     pub(super) rest: Segment<M::Instruction>,
+    /// The end of a row, where the parts of folds are joined.
+    pub(super) end: Segment<M::Instruction>,
     /// The slots that the preamble fills.
     pub(super) kept: u32,
     /// The dtypes of the inputs that are read, and whether one element is repeated.
     pub(super) inputs: Vec<Option<(DType, bool)>>,
-    /// The dtypes of the outputs.
-    pub(super) outputs: Vec<DType>,
+    /// What becomes of the results.
+    pub(super) outputs: Vec<Target>,
+    /// The number of elements in each row, if rows are folded.
+    pub(super) rows_of: Option<usize>,
 }
 
 /// Beyond this number of instructions a processor sees no other turn anyway.
@@ -100,6 +118,11 @@ impl<M: Machine> Plan<M> {
         let is_wide = |step: &Step| matches!(step.value, Type::Double | Type::Integer);
         let element = if steps.all.iter().any(is_wide) { 8 } else { 4 };
         let lanes = machine.lanes(element, n);
+        let mut targets = steps.targets.iter();
+        let has_folds = targets.any(|target| matches!(target, Target::Fold(_)));
+        if has_folds && (n <= LANES || !machine.folds(lanes, n)) {
+            return None;
+        }
         let mut lowering = Lowering {
             steps,
             machine,
@@ -110,13 +133,13 @@ impl<M: Machine> Plan<M> {
             called: Vec::new(),
             known: HashMap::new(),
             of_lines: Vec::new(),
+            folds: Vec::new(),
             kept: vec![None; steps.all.len()],
             converted: HashMap::new(),
             instructions: Vec::new(),
             line: 0,
         };
-        let preamble = lowering.preamble()?;
-        let kept = lowering.kept.iter().flatten().count() as u32;
+        let (preamble, kept) = lowering.preamble()?;
         let rest = lowering.body(1)?;
         let turns = [4, 2]
             .into_iter()
@@ -124,6 +147,7 @@ impl<M: Machine> Plan<M> {
         let turns: Vec<usize> = turns.collect();
         let turns = turns.into_iter().map(|copies| lowering.body(copies));
         let turns = turns.collect::<Option<Vec<_>>>()?;
+        let end = lowering.end()?;
         let Lowering {
             values,
             constants,
@@ -139,9 +163,11 @@ impl<M: Machine> Plan<M> {
             preamble,
             turns,
             rest,
+            end,
             kept,
+            rows_of: has_folds.then_some(n),
             inputs: steps.inputs.clone(),
-            outputs: steps.stored.clone(),
+            outputs: steps.targets.clone(),
         })
     }
 
@@ -154,6 +180,16 @@ impl<M: Machine> Plan<M> {
     pub(super) fn arrays_in_use(&self) -> Vec<usize> {
         let read = (0..self.inputs.len()).filter(|&i| self.inputs[i].is_some());
         read.chain(self.inputs.len()..self.arrays()).collect()
+    }
+
+    /// The parts of folds that are at the same places in all turns.
+    pub(super) fn parts(&self, segment: &Segment<M::Instruction>) -> Vec<Value> {
+        let sources = segment.instructions.iter().flat_map(Instruction::sources);
+        let is_part = |value: &&Value| match self.values[value.index()].origin {
+            Origin::Part(place) => place.moves.is_none(),
+            _ => false,
+        };
+        sources.filter(is_part).copied().collect()
     }
 
     /// What the turns read from memory, that which is read most often first.
@@ -185,6 +221,8 @@ pub(super) struct Lowering<'a, M: Machine> {
     known: HashMap<(u64, usize), Value>,
     /// The value of each line in each of the vectors of a turn, as far as it is there.
     pub(super) of_lines: Vec<Vec<Option<Value>>>,
+    /// The folds, by the numbers of their results.
+    pub(super) folds: Vec<Option<Fold>>,
     /// What the preamble leaves of each line.
     kept: Vec<Option<Value>>,
     /// Truths in lanes of the other size.
@@ -194,7 +232,8 @@ pub(super) struct Lowering<'a, M: Machine> {
 }
 
 impl<M: Machine> Lowering<'_, M> {
-    fn preamble(&mut self) -> Option<Segment<M::Instruction>> {
+    /// What is the same in all turns, and the number of slots that it fills.
+    fn preamble(&mut self) -> Option<(Segment<M::Instruction>, u32)> {
         self.of_lines = vec![vec![None; self.steps.all.len()]];
         for (line, step) in self.steps.all.iter().enumerate() {
             if step.is_uniform && step.is_needed && !step.is_constant() {
@@ -206,7 +245,7 @@ impl<M: Machine> Lowering<'_, M> {
         for (line, step) in self.steps.all.iter().enumerate() {
             if let Some(value) = self.of_lines[0][line].filter(|_| step.is_kept) {
                 self.line = line as u32;
-                self.instruct(M::keep(slot), None, &[value]);
+                self.instruct(M::keep_in_slot(slot), None, &[value]);
                 let description = Description {
                     origin: Origin::Kept(slot),
                     ..self.values[value.index()]
@@ -215,7 +254,8 @@ impl<M: Machine> Lowering<'_, M> {
                 slot += 1;
             }
         }
-        Some(self.segment(1))
+        let slots = self.start_folds(slot);
+        Some((self.segment(1), slots))
     }
 
     fn body(&mut self, copies: usize) -> Option<Segment<M::Instruction>> {
@@ -235,20 +275,28 @@ impl<M: Machine> Lowering<'_, M> {
                 let own = results[first..]
                     .iter()
                     .take_while(|&&(other, _)| other == line);
-                own.map(|&(line, result)| M::store(self, line, result))
+                own.map(|&(line, result)| self.result(line, result))
                     .collect::<Option<()>>()?;
             }
         }
         // Those that need no instruction of the turn.
         for (line, result) in results {
             if self.steps.all[line].is_leaf() {
-                M::store(self, line, result)?;
+                self.result(line, result)?;
             }
         }
         Some(self.segment(copies))
     }
 
-    fn segment(&mut self, copies: usize) -> Segment<M::Instruction> {
+    /// Stores or folds a result in all vectors of a turn.
+    fn result(&mut self, line: usize, result: u16) -> Option<()> {
+        match self.folds[usize::from(result)] {
+            Some(fold) => self.fold(line, fold),
+            None => M::store(self, line, result),
+        }
+    }
+
+    pub(super) fn segment(&mut self, copies: usize) -> Segment<M::Instruction> {
         self.converted.clear();
         Segment {
             instructions: std::mem::take(&mut self.instructions),

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::ops::Range;
 
-use super::instructions::{Instruction, Lowering, Plan, Value};
+use super::instructions::{Instruction, Lowering, Place, Plan, Value};
 use super::order::Step;
 use super::registers::Writer;
 
@@ -29,6 +29,10 @@ pub(super) trait Machine: Copy + PartialEq + Debug + 'static {
     fn lanes(self, bytes: usize, n: usize) -> usize;
     /// The least number of elements that the function can compute, if there are any.
     fn least(self, lanes: usize) -> usize;
+    /// The bytes of the largest vectors.
+    fn bytes(self) -> usize;
+    /// Whether rows of `n` elements can be folded in vectors of some lanes.
+    fn folds(self, lanes: usize, n: usize) -> bool;
     /// The bytes of a constant in memory: those of one element if instructions repeat it, else those
     /// of the largest vector.
     fn constant(self, element: usize) -> usize;
@@ -39,13 +43,25 @@ pub(super) trait Machine: Copy + PartialEq + Debug + 'static {
     fn operation(lowering: &mut Lowering<'_, Self>, step: &Step, a: &[Value]) -> Option<Value>;
     /// Stores a result in all vectors of a turn.
     fn store(lowering: &mut Lowering<'_, Self>, line: usize, result: u16) -> Option<()>;
+    /// The f32 of a vector in the lanes that the last turn of a row has, with others elsewhere.
+    fn within(lowering: &mut Lowering<'_, Self>, x: Value, others: Value) -> Value;
+    /// The lower and the upper half of a vector of f32, as f64.
+    fn widened_halves(lowering: &mut Lowering<'_, Self>, x: Value) -> [Value; 2];
+    /// The upper half of some of the bytes of a vector.
+    fn upper_half(lowering: &mut Lowering<'_, Self>, x: Value, bytes: usize) -> Value;
     /// The instruction that leaves its source in a slot.
-    fn keep(slot: u32) -> Self::Instruction;
+    fn keep_in_slot(slot: u32) -> Self::Instruction;
+    /// The instruction that leaves its source where parts of a fold are.
+    fn keep_part(place: Place) -> Self::Instruction;
+    /// The instruction that stores the first lane of its source as the result of a row.
+    fn store_one(result: u16) -> Self::Instruction;
 
     fn output(plan: &Plan<Self>, is_listed: bool) -> Self::Output;
 
     /// Stores a register in a slot.
     fn save(writer: &mut Writer<'_, Self>, register: Register, slot: u32);
+    /// Stores a register where parts of a fold are.
+    fn keep(writer: &mut Writer<'_, Self>, register: Register, place: Place);
     /// Loads a register from a slot.
     fn restore(writer: &mut Writer<'_, Self>, register: Register, slot: u32);
     /// Loads a constant or an input.

@@ -4,11 +4,12 @@
 //! instructions of AVX-512, AVX2 or NEON. Each operation is rounded once, as in the loops of the CPU, and
 //! results have the same bits; only sign and payload of NaN may be others.
 //!
-//! `order` reads the lines, `instructions` says what each of them needs, `registers` assigns registers
-//! and writes a function, and `pages` runs it. What depends on the instructions of a processor is a
+//! `order` reads the lines, `instructions` says what each of them needs, `folds` does for sums and extremes of
+//! rows, `registers` assigns registers and writes a function, and `pages` runs it. What depends on the instructions of a processor is a
 //! `Machine`: `x86` and `neon`. Functions that branch are those of `functions`, which the code calls; sine, cosine and
 //! tangent of f64 only for numbers beyond `2^32`.
 
+mod folds;
 mod functions;
 mod instructions;
 mod machine;
@@ -30,14 +31,15 @@ use instructions::Plan;
 use neon::Neon as Level;
 use order::Steps;
 use pages::Pages;
+pub(crate) use pages::Place;
 use registers::assemble;
 use smallvec::SmallVec;
 #[cfg(target_arch = "x86_64")]
 use x86::Level;
 
-use crate::formula::Formula;
 #[cfg(test)]
 use crate::formula::Type;
+use crate::formula::{Formula, Target};
 use crate::{DType, Slice, SliceMut, bf16, f16};
 
 /// The best instructions that this machine has.
@@ -54,9 +56,16 @@ pub(crate) struct Code {
     pages: Pages,
     formula: Formula,
     inputs: Vec<(DType, bool)>,
-    outputs: Vec<DType>,
+    targets: Vec<Target>,
     n: usize,
     level: Level,
+}
+
+/// The best instructions, unless machine code is forbidden.
+fn wanted() -> Option<Level> {
+    static IS_WANTED: LazyLock<bool> =
+        LazyLock::new(|| std::env::var_os("BIBUN_JIT").is_none_or(|value| value != "0"));
+    best().filter(|_| *IS_WANTED)
 }
 
 impl Code {
@@ -86,38 +95,53 @@ impl Code {
         outputs: &[DType],
         n: usize,
     ) -> Option<Self> {
-        static IS_WANTED: LazyLock<bool> =
-            LazyLock::new(|| std::env::var_os("BIBUN_JIT").is_none_or(|value| value != "0"));
-        match *IS_WANTED {
-            true => Self::for_level(formula, inputs, outputs, n, best()?),
-            false => None,
-        }
+        let targets: Vec<Target> = outputs
+            .iter()
+            .map(|&dtype| Target::Elements(dtype))
+            .collect();
+        Self::for_level(formula, inputs, &targets, n, wanted()?)
+    }
+
+    /// [`Code::for_arrays`] for rows of `n` elements, of which the results become these targets. Each
+    /// target is an output.
+    ///
+    /// Returns `None` also if rows are too short to be folded, or this machine cannot.
+    pub(crate) fn for_rows(
+        formula: &Formula,
+        inputs: &[(DType, bool)],
+        targets: &[Target],
+        n: usize,
+    ) -> Option<Self> {
+        Self::for_level(formula, inputs, targets, n, wanted()?)
     }
 
     fn for_level(
         formula: &Formula,
         inputs: &[(DType, bool)],
-        outputs: &[DType],
+        targets: &[Target],
         n: usize,
         level: Level,
     ) -> Option<Self> {
         assert_eq!(inputs.len(), formula.inputs(), "one dtype for each input");
         assert_eq!(
-            outputs.len(),
+            targets.len(),
             formula.results().len(),
-            "one dtype for each result"
+            "one target for each result"
         );
-        let n = n.min(MANY);
+        let has_folds = targets
+            .iter()
+            .any(|target| matches!(target, Target::Fold(_)));
+        let n = if has_folds { n } else { n.min(MANY) };
         let formula = formula
             .with_reduced_angles()
             .unwrap_or_else(|| formula.clone());
-        let plan = Plan::new(&Steps::new(&formula, inputs, outputs)?, level, n)?;
+        let plan = Plan::new(&Steps::new(&formula, inputs, targets)?, level, n)?;
         let (assembled, _) = assemble(&plan, false);
         Some(Self {
             pages: Pages::new(assembled)?,
             formula,
             inputs: inputs.to_vec(),
-            outputs: outputs.to_vec(),
+            targets: targets.to_vec(),
             n,
             level,
         })
@@ -128,14 +152,20 @@ impl Code {
         self.inputs[input].1
     }
 
-    /// Fills rows of `n` elements of the outputs. An input has as many elements, or those of one row;
-    /// one that repeats has one for each row, or one for all.
+    /// Fills rows of `n` elements of the outputs, or of one where a row is folded, some at a time. Before
+    /// the row with a number, `next` returns for how many, and changes where in each input they lie.
     ///
     /// # Panics
     /// Panics if the numbers, dtypes or lengths of the slices are not those of the formula, or if rows
-    /// have fewer elements than a vector of AVX2.
-    pub(crate) fn run_rows(&self, n: usize, inputs: &[Slice<'_>], outputs: &mut [SliceMut<'_>]) {
-        self.pages.run(n, inputs, outputs);
+    /// have fewer elements than a vector of AVX2, or others than the code was made for if it folds them.
+    pub(crate) fn run_rows(
+        &self,
+        n: usize,
+        inputs: &[Slice<'_>],
+        outputs: &mut [SliceMut<'_>],
+        next: &mut dyn FnMut(usize, &mut [Place]) -> usize,
+    ) {
+        self.pages.run_rows(n, inputs, outputs, next);
     }
 
     /// Fills the outputs.
@@ -177,7 +207,7 @@ impl Code {
     /// The code as text: each instruction with its bytes, under the line of the formula that it
     /// belongs to.
     pub(crate) fn listing(&self) -> String {
-        let plan = Steps::new(&self.formula, &self.inputs, &self.outputs)
+        let plan = Steps::new(&self.formula, &self.inputs, &self.targets)
             .and_then(|steps| Plan::new(&steps, self.level, self.n))
             .expect("it was assembled before");
         let (assembled, notes) = assemble(&plan, true);

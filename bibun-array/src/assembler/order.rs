@@ -3,7 +3,7 @@
 use super::functions::Function;
 use crate::DType;
 use crate::dtype::Accumulator;
-use crate::formula::{Formula, Operation, Type};
+use crate::formula::{Formula, Operation, Target, Type};
 
 /// A line of a formula.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +33,25 @@ pub(super) struct Step {
 }
 
 impl Step {
+    /// A step of no line.
+    pub(super) const fn alone(operation: Operation, of: Type, value: Type) -> Self {
+        Self {
+            operation,
+            value,
+            of,
+            arguments: [0; 3],
+            count: 0,
+            negative_product: false,
+            negative_term: false,
+            is_guarded: false,
+            keeps_nan: true,
+            is_needed: true,
+            is_result: false,
+            is_uniform: false,
+            is_kept: false,
+        }
+    }
+
     pub(super) fn arguments(&self) -> &[u32] {
         &self.arguments[..usize::from(self.count)]
     }
@@ -58,8 +77,8 @@ pub(super) struct Steps {
     pub(super) order: Vec<usize>,
     /// The dtypes of the inputs that are read, and whether one element is repeated.
     pub(super) inputs: Vec<Option<(DType, bool)>>,
-    /// The dtypes of the outputs.
-    pub(super) stored: Vec<DType>,
+    /// What becomes of the results.
+    pub(super) targets: Vec<Target>,
     live: Live,
 }
 
@@ -73,12 +92,12 @@ struct Live {
 
 impl Steps {
     /// The lines of a formula on inputs of these dtypes, each one element that is repeated or as
-    /// many as there are, and with outputs of these dtypes. Returns `None` if a value has no
+    /// many as there are, and with these outputs. Returns `None` if a value has no
     /// precision, or another one than the elements.
     pub(super) fn new(
         formula: &Formula,
         stored_inputs: &[(DType, bool)],
-        outputs: &[DType],
+        targets: &[Target],
     ) -> Option<Self> {
         let mut inputs = vec![None; formula.inputs()];
         let mut all: Vec<Step> = Vec::with_capacity(formula.lines().len());
@@ -132,8 +151,9 @@ impl Steps {
             all.push(step);
         }
         let results: Vec<usize> = formula.results().iter().map(|node| node.index()).collect();
-        let are_of = |(&line, &dtype): (&usize, &DType)| all[line].value == computed(dtype);
-        if !results.iter().zip(outputs).all(are_of) {
+        let are_of =
+            |(&line, target): (&usize, &Target)| all[line].value == computed(target.dtype());
+        if !results.iter().zip(targets).all(are_of) {
             return None;
         }
         let mut steps = Self {
@@ -141,7 +161,7 @@ impl Steps {
             results,
             order: Vec::new(),
             inputs,
-            stored: outputs.to_vec(),
+            targets: targets.to_vec(),
             live: Live::default(),
         };
         steps.mark();
@@ -299,7 +319,7 @@ impl Step {
         if step(truth).operation != Operation::Or {
             return;
         }
-        // As `maximum` and `minimum` are expanded.
+        // As `maximum` and `minimum` are expanded, and as others may write them.
         let [either, is_nan, _] = step(truth).arguments;
         if !is(is_nan, Operation::IsNan, &[x]) {
             return;
@@ -309,11 +329,18 @@ impl Step {
             [a, b] if (a, b) == (x, y) => Operation::Minimum,
             _ => return,
         };
-        if step(either).operation == Operation::LessEqual {
-            self.become_extreme(operation, y, x);
-            let is_number = |bits: u64| !f64::from_bits(bits).is_nan();
-            self.keeps_nan =
-                !matches!(step(y).operation, Operation::Constant(bits) if is_number(bits));
+        match step(either).operation {
+            Operation::Less => {
+                self.become_extreme(operation, x, y);
+                self.keeps_nan = true;
+            }
+            Operation::LessEqual => {
+                self.become_extreme(operation, y, x);
+                let is_number = |bits: u64| !f64::from_bits(bits).is_nan();
+                self.keeps_nan =
+                    !matches!(step(y).operation, Operation::Constant(bits) if is_number(bits));
+            }
+            _ => {}
         }
     }
 

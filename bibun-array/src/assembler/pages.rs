@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use memmap2::{Mmap, MmapMut};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::functions::Slot;
 use super::registers::Assembled;
@@ -46,77 +46,133 @@ impl Pages {
         &self.assembled.inputs
     }
 
-    /// Runs the code on rows of `n` elements. Of inputs there are as many elements as of outputs, or
-    /// those of one row, or where one is repeated, one for each row or one for all. All checks are
-    /// here, because the code has none.
+    /// Runs the code on `n` elements of each input, or one that is repeated, and each output.
     pub(super) fn run(&self, n: usize, inputs: &[Slice<'_>], outputs: &mut [SliceMut<'_>]) {
-        let code = &self.assembled;
-        assert!(
-            inputs.len() == code.inputs.len() && outputs.len() == code.outputs.len(),
-            "another number of inputs or outputs"
-        );
         let all = outputs[0].len();
         if all == 0 {
             return;
         }
+        let fits = |(input, known): (&Slice<'_>, &Option<(DType, bool)>)| {
+            known.is_none_or(|(_, repeats)| input.len() == if repeats { 1 } else { n })
+        };
         assert!(
-            n >= code.least && all.is_multiple_of(n),
+            all == n && inputs.iter().zip(&self.assembled.inputs).all(fits),
+            "another length of an input"
+        );
+        self.run_rows(n, inputs, outputs, &mut |_, _| 1);
+    }
+
+    /// Runs the code on rows of `n` elements. Before the output row with a number, `next` says for how many
+    /// rows, and where in each input that is read the first of them lies and the next one. All checks are
+    /// here, because the code has none.
+    pub(super) fn run_rows(
+        &self,
+        n: usize,
+        inputs: &[Slice<'_>],
+        outputs: &mut [SliceMut<'_>],
+        next: &mut dyn FnMut(usize, &mut [Place]) -> usize,
+    ) {
+        let code = &self.assembled;
+        let count = inputs.len();
+        assert!(
+            count == code.inputs.len() && outputs.len() == code.outputs.len(),
+            "another number of inputs or outputs"
+        );
+        let (all, in_row) = (outputs[0].len(), code.outputs[0].in_row(n));
+        if all == 0 {
+            return;
+        }
+        assert!(
+            n >= code.least && all.is_multiple_of(in_row),
             "fewer elements than lanes, or no whole rows"
         );
-        let rows = all / n;
+        assert!(
+            code.rows_of.is_none_or(|made_for| n == made_for),
+            "another number of elements in a row"
+        );
+        let rows = all / in_row;
         // The pointers to the first elements, the bytes from one row to the next, and the number of
         // rows that are left.
-        let mut row: SmallVec<[usize; 32]> = SmallVec::new();
-        let mut steps: SmallVec<[usize; 16]> = SmallVec::new();
+        let arrays = count + outputs.len();
+        let mut call: SmallVec<[usize; 32]> = smallvec![0; 2 * arrays + 1];
+        let mut first: SmallVec<[usize; 16]> = SmallVec::new();
         for (input, known) in inputs.iter().zip(&code.inputs) {
-            let mut step = 0;
-            if let Some((dtype, repeats)) = *known {
-                let in_row = if repeats { 1 } else { n };
-                let len = input.len();
-                assert!(
-                    input.dtype() == dtype && (len == in_row || len == in_row * rows),
-                    "another dtype or length of an input"
-                );
-                step = (len / in_row / rows) * in_row * dtype.size();
-            }
-            row.push(elements(*input).expose_provenance());
-            steps.push(step);
-        }
-        for (output, &dtype) in outputs.iter_mut().zip(&code.outputs) {
             assert!(
-                output.dtype() == dtype && output.len() == all,
+                known.is_none_or(|(dtype, _)| input.dtype() == dtype),
+                "another dtype of an input"
+            );
+            first.push(elements(*input).expose_provenance());
+        }
+        for (output, target) in outputs.iter_mut().zip(&code.outputs) {
+            let (dtype, in_row) = (target.dtype(), target.in_row(n));
+            assert!(
+                output.dtype() == dtype && output.len() == in_row * rows,
                 "another dtype or length of an output"
             );
-            row.push(elements_mut(output).expose_provenance());
-            steps.push(n * dtype.size());
+            first.push(elements_mut(output).expose_provenance());
         }
-        row.extend(steps);
-        row.push(rows);
-        let mut call = |scratch: *mut Slot| {
-            // SAFETY: the bytes are those of an `Entry`, which follows the calling convention: an
-            // `Assembled` is written by the assembler alone, for a level that this machine has. It
-            // reads and writes the elements of the slices, whose dtypes and lengths were asked above
-            // (all inputs that it reads and all outputs: `n` elements or one, then the same after a
-            // step, as often as there are rows, all of which is in the slices), its constants
-            // and as many slots as it has asked for. It writes 0 or 1 to a bool. Outputs are borrowed
-            // mutably, so that nothing else refers to them. What it calls are the functions whose
-            // addresses `Assembled` holds, with three slots that it does not use meanwhile, and they
-            // do not come back here. It needs only a few words of the stack.
-            unsafe {
-                let entry: Entry = std::mem::transmute(self.map.as_ptr());
-                entry(row.as_mut_ptr(), n, code.constants.as_ptr(), scratch);
+        let mut places: SmallVec<[Place; 16]> = smallvec![Place::default(); count];
+        let mut run = |scratch: *mut Slot| {
+            let mut done = 0;
+            while done < rows {
+                let now = next(done, &mut places);
+                assert!(now > 0 && now <= rows - done, "another number of rows");
+                for (i, known) in code.inputs.iter().enumerate() {
+                    let Some((dtype, repeats)) = *known else {
+                        continue;
+                    };
+                    let Place { first: row, step } = places[i];
+                    let in_row = if repeats { 1 } else { n };
+                    let last = step.checked_mul(now - 1);
+                    let end = last.and_then(|last| last.checked_add(row)?.checked_add(in_row));
+                    assert!(
+                        end.is_some_and(|end| end <= inputs[i].len()),
+                        "a row of an input is outside of its slice"
+                    );
+                    call[i] = first[i] + row * dtype.size();
+                    call[arrays + i] = step * dtype.size();
+                }
+                for (i, target) in (count..).zip(&code.outputs) {
+                    let step = target.in_row(n) * target.dtype().size();
+                    call[i] = first[i] + done * step;
+                    call[arrays + i] = step;
+                }
+                call[2 * arrays] = now;
+                // SAFETY: the bytes are those of an `Entry`, which follows the calling convention: an
+                // `Assembled` is written by the assembler alone, for a level that this machine has. It
+                // reads and writes the elements of the slices, whose dtypes were asked above and whose
+                // lengths were here (all inputs that it reads: `n` elements or one, of folds for the `n` that
+                // the code was made for, then the same after a
+                // step, as often as there are rows, all of which is in the slices; and all outputs, whose
+                // rows `done` to `done + now` are in the slices), its constants and as many slots as it has
+                // asked for. It writes 0 or 1 to a bool. Outputs are borrowed mutably, so that nothing else
+                // refers to them. What it calls are the functions whose addresses `Assembled` holds, with
+                // three slots that it does not use meanwhile, and they do not come back here. It needs only
+                // a few words of the stack.
+                unsafe {
+                    let entry: Entry = std::mem::transmute(self.map.as_ptr());
+                    entry(call.as_mut_ptr(), n, code.constants.as_ptr(), scratch);
+                }
+                done += now;
             }
         };
         if code.slots == 0 {
-            return call(std::ptr::null_mut());
+            return run(std::ptr::null_mut());
         }
         SCRATCH.with_borrow_mut(|slots| {
             if slots.len() < code.slots {
                 slots.resize(code.slots, Slot([0; 64]));
             }
-            call(slots.as_mut_ptr());
+            run(slots.as_mut_ptr());
         });
     }
+}
+
+/// Where rows of an input lie: the first element of the first of them, and the elements from one to the next.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Place {
+    pub(crate) first: usize,
+    pub(crate) step: usize,
 }
 
 /// Makes the processor execute what has been written, and returns whether it does.

@@ -9,9 +9,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::functions::Function;
-use super::instructions::{Description, Instruction, Origin, Plan, Segment, Value};
+use super::instructions::{Description, Instruction, Origin, Place, Plan, Segment, Value};
 use super::machine::{Loops, Machine, Note, Register, Width};
 use crate::DType;
+use crate::formula::Target;
 
 /// The code of a formula, and what a call of it needs.
 #[derive(Debug)]
@@ -27,7 +28,10 @@ pub(super) struct Assembled {
     pub(super) least: usize,
     /// The dtypes of the inputs that are read, and whether one element is repeated.
     pub(super) inputs: Vec<Option<(DType, bool)>>,
-    pub(super) outputs: Vec<DType>,
+    /// What becomes of the results.
+    pub(super) outputs: Vec<Target>,
+    /// The number of elements in each row, if rows are folded.
+    pub(super) rows_of: Option<usize>,
 }
 
 /// The slots that a call needs: two arguments, the result, and all registers.
@@ -41,8 +45,8 @@ pub(super) const NEVER: u32 = u32::MAX;
 
 /// Writes the code of a plan, and the text of the instructions if it is wanted.
 pub(super) fn assemble<M: Machine>(plan: &Plan<M>, is_listed: bool) -> (Assembled, Vec<Note>) {
-    // The turns of the most vectors of which few have to leave their registers, with what is read
-    // most often in the registers that are left over.
+    // The turns of the most vectors of which few have to leave their registers, with the parts of folds
+    // and what is read most often in the registers that are left over.
     let turns = plan.turns.iter().find_map(|turns| {
         let mut writer = Writer::new(plan, Vec::new(), false);
         let used = writer.segment(turns);
@@ -50,7 +54,8 @@ pub(super) fn assemble<M: Machine>(plan: &Plan<M>, is_listed: bool) -> (Assemble
         fits.then_some((turns, usize::from(plan.machine.vectors()) - used))
     });
     let held = turns.map_or(Vec::new(), |(turns, left)| {
-        let mut held = plan.read_often(turns);
+        let mut held = plan.parts(turns);
+        held.extend(plan.read_often(turns));
         held.truncate(left);
         held
     });
@@ -65,6 +70,7 @@ pub(super) fn assemble<M: Machine>(plan: &Plan<M>, is_listed: bool) -> (Assemble
         least: plan.machine.least(plan.lanes),
         inputs: plan.inputs.clone(),
         outputs: plan.outputs.clone(),
+        rows_of: plan.rows_of,
     };
     (assembled, written.notes.unwrap_or_default())
 }
@@ -155,9 +161,10 @@ impl<'a, M: Machine> Writer<'a, M> {
             self.hold();
             let start = self.output.align();
             self.segment(turns);
-            self.let_go();
+            let held = self.let_go();
             self.line(None);
             self.output.end_turn(elements, start);
+            self.keep_parts(&held);
             self.output.land(too_few);
         }
         let none_left = self.output.skip_rest();
@@ -167,6 +174,8 @@ impl<'a, M: Machine> Writer<'a, M> {
         self.line(None);
         self.output.end_rest(lanes, start);
         self.output.land(none_left);
+        self.segment(&plan.end);
+        self.line(None);
         M::end_row(self, row);
         self.output.leave();
     }
@@ -184,9 +193,35 @@ impl<'a, M: Machine> Writer<'a, M> {
         }
     }
 
-    fn let_go(&mut self) {
-        for value in std::mem::take(&mut self.held) {
+    fn let_go(&mut self) -> Vec<Value> {
+        let held = std::mem::take(&mut self.held);
+        for value in &held {
             self.places[value.index()] = None;
+        }
+        held
+    }
+
+    /// Stores the parts of folds that had registers.
+    fn keep_parts(&mut self, held: &[Value]) {
+        for (number, value) in (0..).zip(held) {
+            let Description { width, origin, .. } = self.description(*value);
+            if let Origin::Part(place) = origin {
+                M::keep(self, Register::new(number, width), place);
+            }
+        }
+    }
+
+    /// Leaves the parts of a fold where the next turn finds them.
+    pub(super) fn keep_part(&mut self, part: Register, place: Place) {
+        let is_same = |value: &Value| self.description(*value).origin == Origin::Part(place);
+        match self
+            .held
+            .iter()
+            .position(is_same)
+            .filter(|_| self.is_turned)
+        {
+            Some(number) => M::copy(self, Register::new(number as u8, part.width), part),
+            None => M::keep(self, part, place),
         }
     }
 

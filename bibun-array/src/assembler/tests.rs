@@ -2,9 +2,10 @@
 
 use super::machine::{Machine, Written};
 use super::*;
+use crate::cpu::reduce;
 use crate::formula::{Operation, Type};
 use crate::math::Kernel;
-use crate::{DType, Mask, Number, bf16, f16};
+use crate::{DType, Mask, Number, Reduce, bf16, f16};
 
 /// A value at one element.
 #[derive(Clone, Copy, Debug)]
@@ -326,7 +327,12 @@ const INTEGERS: [i64; 12] = [
 /// Code for elements of the types of the formula.
 fn code(formula: &Formula, repeats: &[bool], n: usize, level: Level) -> Option<Code> {
     let (inputs, outputs) = own_dtypes(formula, repeats);
-    Code::for_level(formula, &inputs, &outputs, n, level)
+    Code::for_level(formula, &inputs, &elements(&outputs), n, level)
+}
+
+/// Outputs of all elements.
+fn elements(outputs: &[DType]) -> Vec<Target> {
+    outputs.iter().copied().map(Target::Elements).collect()
 }
 
 fn levels() -> impl Iterator<Item = Level> {
@@ -351,7 +357,8 @@ fn check_stored(
         .map(|(input, &repeats)| (input.dtype(), repeats))
         .collect();
     for level in levels() {
-        let made_for = |n: usize| Code::for_level(formula, &dtypes, outputs, n, level);
+        let targets = elements(outputs);
+        let made_for = |n: usize| Code::for_level(formula, &dtypes, &targets, n, level);
         let long = made_for(MANY).expect("there are instructions");
         for &n in lengths {
             let slices: Vec<Slice<'_>> = (inputs.iter().zip(repeats))
@@ -699,9 +706,21 @@ pub(super) fn with_plans<M: Machine>(machine: M, see: impl Fn(&Plan<M>)) {
         let reduced = formula.with_reduced_angles();
         let formula = reduced.as_ref().unwrap_or(formula);
         let (inputs, outputs) = own_dtypes(formula, repeats);
-        let steps = Steps::new(formula, &inputs, &outputs).expect("all types are known");
+        let steps = Steps::new(formula, &inputs, &elements(&outputs)).expect("all types are known");
         for n in [MANY, 1, 3] {
             see(&Plan::new(&steps, machine, n).expect("there are instructions"));
+        }
+        let folds = folds_of(&outputs);
+        if !folds.is_empty() {
+            let all = 0..outputs.len();
+            let numbers: Vec<usize> = all.chain(folds.iter().map(|fold| fold.0)).collect();
+            let formula = formula.with_results(&numbers);
+            let targets = elements(&outputs).into_iter();
+            let targets: Vec<Target> = targets.chain(folds.iter().map(|fold| fold.1)).collect();
+            let steps = Steps::new(&formula, &inputs, &targets).expect("all types are known");
+            for n in [64, 160] {
+                see(&Plan::new(&steps, machine, n).expect("there are instructions"));
+            }
         }
     };
     for (operation, value, inputs) in operations() {
@@ -810,7 +829,7 @@ fn long_programs_are_assembled() {
     let inputs: Vec<Elements> = (0..100).map(|_| Elements::random(of, 3, random)).collect();
     check(&formula, &inputs, &[false; 100], &[1, 3]);
     let (inputs, outputs) = own_dtypes(&formula, &[false; 100]);
-    let steps = Steps::new(&formula, &inputs, &outputs).expect("all are f64");
+    let steps = Steps::new(&formula, &inputs, &elements(&outputs)).expect("all are f64");
     let (assembled, _) = assemble(
         &Plan::new(&steps, Level::ALL[0], MANY).expect("arithmetic"),
         false,
@@ -1022,7 +1041,7 @@ fn functions_are_called_where_they_are_chosen() {
 }
 
 #[test]
-fn many_rows_are_computed_in_one_call() {
+fn many_rows_are_computed_in_few_calls() {
     use Type::{Double, Integer, Single, Truth};
     let random = &mut Random(31);
     for round in 0..30 {
@@ -1057,7 +1076,14 @@ fn many_rows_are_computed_in_one_call() {
                 .iter_mut()
                 .map(|output| output.slice_mut(rows * n))
                 .collect();
-            code.run_rows(n, &slices, &mut targets);
+            let most = 1 + random.below(rows);
+            code.run_rows(n, &slices, &mut targets, &mut |done, places| {
+                for (i, place) in places.iter_mut().enumerate() {
+                    place.step = if is_same[i] { 0 } else { in_row(i) };
+                    place.first = done * place.step;
+                }
+                most.min(rows - done)
+            });
             for (row, column) in (0..rows).flat_map(|row| (0..n).map(move |column| (row, column))) {
                 let at: Vec<Scalar> = (0..inputs.len())
                     .map(|i| {
@@ -1079,4 +1105,132 @@ fn many_rows_are_computed_in_one_call() {
             assert!(got.iter().all(|got| got.at(rows * n).bits() == 0));
         }
     }
+}
+
+/// Folds of all kinds of results that are f32, by their numbers.
+fn folds_of(outputs: &[DType]) -> Vec<(usize, Target)> {
+    let singles = (0..outputs.len()).filter(|&i| outputs[i] == DType::F32);
+    let kinds = [Reduce::Sum, Reduce::Max, Reduce::Min].into_iter().cycle();
+    singles
+        .zip(kinds)
+        .map(|(i, reduction)| (i, Target::Fold(reduction)))
+        .collect()
+}
+
+/// Rows of elements, some results of which are stored, some folded, and some both, against folds of what
+/// is stored.
+#[test]
+fn rows_are_folded_as_reductions_are() {
+    use Type::{Double, Single, Truth};
+    let random = &mut Random(41);
+    let mut all = 0;
+    for round in 0..120 {
+        let types: &[Type] = match round % 3 {
+            0 => &[Single],
+            1 => &[Single, Truth],
+            _ => &[Single, Double],
+        };
+        let (formula, types) = match round {
+            0..3 => (Formula::identity(Single), vec![Single]),
+            _ => {
+                let lines = 5 + random.below(120);
+                random_formula(random, lines, types)
+            }
+        };
+        let rows = 1 + random.below(5);
+        // Whole numbers of turns, of vectors, and others.
+        let n = [64, 96, 40, 136, 33, 47, 1000, 128][round % 8] + 8 * random.below(3);
+        let repeats: Vec<bool> = match round {
+            0..3 => vec![false],
+            _ => types.iter().map(|_| random.below(3) == 0).collect(),
+        };
+        let inputs: Vec<Elements> = types
+            .iter()
+            .map(|&of| match (of, round % 2) {
+                // Numbers whose sums are numbers.
+                (Single, 0) => {
+                    let number = |_| (random.below(2000) as f32 - 1000.0) / 7.0;
+                    Elements::F32((0..rows * n).map(number).collect())
+                }
+                _ => Elements::random(of, rows * n, random),
+            })
+            .collect();
+        let in_row = |i: usize| if repeats[i] { 1 } else { n };
+        let slices: Vec<Slice<'_>> = (0..inputs.len())
+            .map(|i| inputs[i].slice(in_row(i) * rows))
+            .collect();
+        let all_rows = |done: usize, places: &mut [Place]| {
+            for (i, place) in places.iter_mut().enumerate() {
+                place.step = in_row(i);
+                place.first = done * place.step;
+            }
+            rows - done
+        };
+        let (dtypes, outputs) = own_dtypes(&formula, &repeats);
+        for level in levels() {
+            let stored = elements(&outputs);
+            let code = |formula: &Formula, targets: &[Target]| {
+                Code::for_level(formula, &dtypes, targets, n, level)
+            };
+            let plain = code(&formula, &stored).expect("there are instructions");
+            let mut expected: Vec<Elements> = outputs
+                .iter()
+                .map(|&dtype| Elements::zeros(dtype, rows * n))
+                .collect();
+            let mut targets: Vec<SliceMut<'_>> = expected
+                .iter_mut()
+                .map(|output| output.slice_mut(rows * n))
+                .collect();
+            plain.run_rows(n, &slices, &mut targets, &mut { all_rows });
+            drop(targets);
+            // All results, and folds of some; only the last result and folds.
+            let folds = folds_of(&outputs);
+            for first in [0, outputs.len() - 1] {
+                let mut made: Vec<(usize, Target)> =
+                    (first..outputs.len()).map(|i| (i, stored[i])).collect();
+                made.splice(0..0, folds.iter().copied());
+                let (numbers, targets): (Vec<usize>, Vec<Target>) = made.into_iter().unzip();
+                let Some(code) = code(&formula.with_results(&numbers), &targets) else {
+                    assert!(
+                        folds.is_empty() || !n.is_multiple_of(8),
+                        "{level:?}: {n} elements"
+                    );
+                    continue;
+                };
+                let mut got: Vec<Elements> = targets
+                    .iter()
+                    .map(|target| Elements::zeros(target.dtype(), target.in_row(n) * rows + 1))
+                    .collect();
+                let mut outs: Vec<SliceMut<'_>> = (got.iter_mut().zip(&targets))
+                    .map(|(got, target)| got.slice_mut(target.in_row(n) * rows))
+                    .collect();
+                code.run_rows(n, &slices, &mut outs, &mut { all_rows });
+                drop(outs);
+                for ((number, target), got) in numbers.iter().zip(&targets).zip(&got) {
+                    let source = expected[*number].slice(rows * n);
+                    let mut folded = Elements::zeros(DType::F32, rows);
+                    let expected = match target {
+                        Target::Elements(_) => &expected[*number],
+                        Target::Fold(reduction) => {
+                            all += 1;
+                            let out = folded.slice_mut(rows);
+                            reduce::reduce_rows(*reduction, source, n, out);
+                            &folded
+                        }
+                    };
+                    let count = target.in_row(n) * rows;
+                    for i in 0..count {
+                        let (got, expected) = (got.at(i), expected.at(i));
+                        assert_eq!(
+                            got.bits(),
+                            expected.bits(),
+                            "{level:?}: {target:?} {got:?} is not {expected:?} at {i} of rows of {n} in {formula:?}"
+                        );
+                    }
+                    assert_eq!(got.at(count).bits(), 0);
+                }
+            }
+        }
+    }
+    assert!(best().is_none() || all > 100, "{all} folds test little");
 }

@@ -151,6 +151,7 @@ impl<'a, T: Real> Head<'a, T> {
                 a: query,
                 b: key.transposed(),
                 beta: T::ZERO,
+                addend: None,
                 out,
                 step: keys.len(),
             },
@@ -161,22 +162,29 @@ impl<'a, T: Real> Head<'a, T> {
         {
             return;
         }
-        for (i, row) in queries.clone().zip(out.chunks_exact_mut(keys.len())) {
-            match self.mask {
-                Mask::None => {}
-                Mask::Kept(mask) => each(mask, i, keys.start, row, |score, kept| match kept {
-                    true => score,
-                    false => T::NEG_INFINITY,
-                }),
-                Mask::Added(mask) => each(mask, i, keys.start, row, |score, added| {
-                    match added == T::NEG_INFINITY {
-                        true => added,
-                        false => score.plus(added),
-                    }
-                }),
-            }
-            if self.rule.causal {
-                let attended = (i + 1).saturating_sub(keys.start).min(row.len());
+        match self.mask {
+            Mask::None => {}
+            Mask::Kept(mask) => Arch::new().dispatch(Masked {
+                scores: &mut *out,
+                mask,
+                queries,
+                keys,
+                change: |score, kept| if kept { score } else { T::NEG_INFINITY },
+            }),
+            Mask::Added(mask) => Arch::new().dispatch(Masked {
+                scores: &mut *out,
+                mask,
+                queries,
+                keys,
+                change: |score: T, added| {
+                    let sum = score.plus(added);
+                    if added == T::NEG_INFINITY { added } else { sum }
+                },
+            }),
+        }
+        if self.rule.causal {
+            for (query, row) in queries.clone().zip(out.chunks_exact_mut(keys.len())) {
+                let attended = (query + 1).saturating_sub(keys.start).min(row.len());
                 row[attended..].fill(T::NEG_INFINITY);
             }
         }
@@ -208,6 +216,7 @@ impl<'a, T: Real> Head<'a, T> {
                     a: Matrix::of_rows(scores, keys.len()),
                     b: self.value.rows_from(keys.start),
                     beta: T::ONE,
+                    addend: None,
                     out,
                     step: size,
                 },
@@ -259,6 +268,7 @@ impl<'a, T: Real> Head<'a, T> {
                     a,
                     b,
                     beta: T::ZERO,
+                    addend: None,
                     out: &mut [][..],
                     step: n,
                 };
@@ -289,6 +299,7 @@ impl<'a, T: Real> Head<'a, T> {
                             a,
                             b,
                             beta: T::ONE,
+                            addend: None,
                             out,
                             step: n,
                         },
@@ -319,22 +330,41 @@ struct Results<'a, T> {
     gy: &'a [T],
 }
 
-/// Changes each score of a row by the element of a mask for it.
-fn each<T: Copy, M: Copy>(
-    mask: Matrix<'_, M>,
-    query: usize,
-    first_key: usize,
-    row: &mut [T],
-    change: impl Fn(T, M) -> T,
-) {
-    let elements = &mask.memory[query * mask.row + first_key * mask.column..];
-    match mask.column {
-        0 => row
-            .iter_mut()
-            .for_each(|score| *score = change(*score, elements[0])),
-        step => {
-            for (score, &element) in row.iter_mut().zip(elements.iter().step_by(step)) {
-                *score = change(*score, element);
+/// Changes each score of a block by the element of a mask for it.
+struct Masked<'a, T, M, F> {
+    scores: &'a mut [T],
+    mask: Matrix<'a, M>,
+    queries: &'a Range<usize>,
+    keys: &'a Range<usize>,
+    change: F,
+}
+
+impl<T: Copy, M: Copy, F: Fn(T, M) -> T> NullaryFnOnce for Masked<'_, T, M, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let rows = self.scores.chunks_exact_mut(self.keys.len());
+        for (query, row) in self.queries.clone().zip(rows) {
+            let first = query * self.mask.row + self.keys.start * self.mask.column;
+            let elements = &self.mask.memory[first..];
+            match self.mask.column {
+                0 => {
+                    let element = elements[0];
+                    row.iter_mut()
+                        .for_each(|score| *score = (self.change)(*score, element));
+                }
+                // PERF: neighbours are changed by vectors, without branches on the mask.
+                1 => {
+                    for (score, &element) in row.iter_mut().zip(elements) {
+                        *score = (self.change)(*score, element);
+                    }
+                }
+                step => {
+                    for (score, &element) in row.iter_mut().zip(elements.iter().step_by(step)) {
+                        *score = (self.change)(*score, element);
+                    }
+                }
             }
         }
     }
@@ -404,15 +434,7 @@ impl<T: Real> NullaryFnOnce for Raise<'_, T> {
                 }
                 continue;
             }
-            for score in row.iter_mut() {
-                *score = score.minus(largest).power();
-            }
-            let row = &*row;
-            let total = sum(
-                row.len(),
-                #[inline(always)]
-                |j| row[j],
-            );
+            let total = raise_row(row, largest);
             let scale = self.largest[i].minus(largest).power();
             self.largest[i] = largest;
             self.sums[i] = self.sums[i].times(scale).plus(total);
@@ -423,6 +445,29 @@ impl<T: Real> NullaryFnOnce for Raise<'_, T> {
             }
         }
     }
+}
+
+/// Raises e to the scores of a row, less the largest, and returns the sum of these powers: that of
+/// [`sum`], while each of them is in a register.
+#[inline(always)]
+fn raise_row<T: Real>(row: &mut [T], largest: T) -> T {
+    let mut lanes = [T::ZERO; LANES];
+    let (runs, rest) = row.as_chunks_mut::<LANES>();
+    for run in runs {
+        for (lane, score) in lanes.iter_mut().zip(run) {
+            *score = score.minus(largest).power();
+            *lane = lane.plus(*score);
+        }
+    }
+    let mut total = T::ZERO;
+    for lane in lanes {
+        total = total.plus(lane);
+    }
+    for score in rest {
+        *score = score.minus(largest).power();
+        total = total.plus(*score);
+    }
+    total
 }
 
 /// The products of rows.
@@ -517,6 +562,10 @@ fn attention_of_floats<T: Real>(
             for (i, part) in parts.zip(sums.chunks_mut(QUERIES)).enumerate() {
                 blocks.push((head, i * QUERIES, part));
             }
+        }
+        if rule.causal {
+            // Those of the most keys first, so that no thread waits for the last one.
+            blocks.reverse();
         }
         let work = blocks.len() * QUERIES * keys * (depth + size + SPEED) / SPEED;
         for_each(

@@ -112,31 +112,8 @@ pub(super) fn assign(target: &mut Array, part: &Layout, value: &Array) {
     with_word!(target.dtype(), W => {
         let target = target.as_mut_words::<W>();
         match value.inline() {
-            Some(element) => {
-                let element = W::of(element);
-                steps.for_each_run(0, value.size(), |_, start, step, len| {
-                    if step == 1 {
-                        target[start..start + len].fill(element);
-                        return;
-                    }
-                    for i in 0..len {
-                        target[start.strict_add_signed(i as isize * step)] = element;
-                    }
-                });
-            }
-            None => {
-                let elements = value.host_words::<W>();
-                steps.for_each_run(0, elements.len(), |done, start, step, len| {
-                    let elements = &elements[done..done + len];
-                    if step == 1 {
-                        target[start..start + len].copy_from_slice(elements);
-                    } else {
-                        for (i, &x) in elements.iter().enumerate() {
-                            target[start.strict_add_signed(i as isize * step)] = x;
-                        }
-                    }
-                });
-            }
+            Some(element) => steps.fill(target, value.size(), W::of(element)),
+            None => steps.write(target, value.host_words::<W>()),
         }
     });
 }
@@ -254,6 +231,16 @@ impl<'a> Input<'a> {
         }
     }
 
+    /// The elements from a position on, if they are in place and need no conversion.
+    fn in_place(&self, position: usize, len: usize) -> Option<Slice<'_>> {
+        match &self.source {
+            Source::Direct(memory) if self.stored == self.computed => {
+                Some(memory.range(self.start + position, len))
+            }
+            Source::Direct(_) | Source::Repeat(_) | Source::Gather(..) | Source::Result => None,
+        }
+    }
+
     /// The run that was prepared.
     pub(super) fn run<'b>(
         &'b self,
@@ -327,6 +314,9 @@ impl<'a> Plan<'a> {
     /// Fills the part of the result that starts at `start` in memory order.
     fn fill_from(&self, start: usize, mut out: SliceMut<'_>) {
         let (len, stored) = (out.len(), out.dtype());
+        if let Some(inputs) = self.in_place(start, len, stored) {
+            return self.kernel.run(&inputs, out);
+        }
         let run = RUN.min(len);
         let mut scratch: SmallVec<[Scratch; 3]> =
             self.inputs.iter().map(|input| input.scratch(run)).collect();
@@ -352,6 +342,26 @@ impl<'a> Plan<'a> {
                 }
             }
         }
+    }
+}
+
+impl Plan<'_> {
+    /// The elements of all inputs, if the kernel can read them where they are: then no runs are needed.
+    fn in_place(
+        &self,
+        start: usize,
+        len: usize,
+        stored: DType,
+    ) -> Option<SmallVec<[Slice<'_>; 3]>> {
+        if self.kernel.computed(stored) != stored
+            || !self.kernel.reads_once(self.inputs[0].stored, len)
+        {
+            return None;
+        }
+        self.inputs
+            .iter()
+            .map(|input| input.in_place(start, len))
+            .collect()
     }
 }
 
@@ -462,9 +472,31 @@ impl Steps {
         }
     }
 
-    /// The place of the element at a position.
-    pub(super) fn place(&self, position: usize) -> usize {
-        self.runs(position, 1).start as usize
+    /// Writes elements, in row-major order, to their places in memory.
+    pub(super) fn write<T: Copy>(&self, memory: &mut [T], elements: &[T]) {
+        self.for_each_run(0, elements.len(), |done, start, step, len| {
+            let elements = &elements[done..done + len];
+            if step == 1 {
+                memory[start..start + len].copy_from_slice(elements);
+                return;
+            }
+            for (i, &x) in elements.iter().enumerate() {
+                memory[start.strict_add_signed(i as isize * step)] = x;
+            }
+        });
+    }
+
+    /// Writes one element to all places.
+    pub(super) fn fill<T: Copy>(&self, memory: &mut [T], size: usize, element: T) {
+        self.for_each_run(0, size, |_, start, step, len| {
+            if step == 1 {
+                memory[start..start + len].fill(element);
+                return;
+            }
+            for i in 0..len {
+                memory[start.strict_add_signed(i as isize * step)] = element;
+            }
+        });
     }
 
     /// The number of elements.
@@ -509,6 +541,58 @@ impl Steps {
             runs.move_to(position);
         }
         runs
+    }
+}
+
+/// A position on its way through the elements of [`Steps`].
+pub(super) struct Walk<'a> {
+    steps: &'a Steps,
+    index: SmallVec<[usize; 4]>,
+    place: isize,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(steps: &'a Steps, position: usize) -> Self {
+        let mut walk = Self {
+            steps,
+            index: SmallVec::from_elem(0, steps.sizes.len()),
+            place: steps.offset as isize,
+        };
+        walk.go_on(position);
+        walk
+    }
+
+    /// Goes on by a number of elements.
+    pub(super) fn go_on(&mut self, elements: usize) {
+        let mut carry = elements;
+        for axis in (0..self.index.len()).rev() {
+            if carry == 0 {
+                return;
+            }
+            let (old, size) = (self.index[axis], self.steps.sizes[axis].max(1));
+            let mut new = old + carry;
+            carry = 0;
+            // After the last element, there is no other axis.
+            if new >= size && axis > 0 {
+                (carry, new) = (new / size, new % size);
+            }
+            self.index[axis] = new;
+            self.place += (new as isize - old as isize) * self.steps.strides[axis];
+        }
+    }
+
+    /// The place of the element.
+    pub(super) fn place(&self) -> usize {
+        self.place as usize
+    }
+
+    /// Whether neighbouring rows of `len` elements are the same.
+    pub(super) fn is_same_for(&self, len: usize) -> bool {
+        let (size, step) = self.steps.inner();
+        match size > len {
+            true => step == 0,
+            false => self.steps.outer().1 == 0,
+        }
     }
 }
 

@@ -6,18 +6,21 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
-use super::elementwise::{Input, PARALLEL, RUN, Scratch, Source, Steps};
+use super::elementwise::{Input, PARALLEL, RUN, Scratch, Source, Steps, Walk};
 use super::interpreter::{Interpreter, is_alone};
 use super::threads::{Chunks, for_each};
-use crate::assembler::Code;
-use crate::formula::{Formula, Member, Type};
+use crate::assembler::{Code, Place};
+use crate::formula::{Formula, Member, Target, Type};
 use crate::shape::Layout;
 use crate::storage::Buffer;
 use crate::waiting::shared;
-use crate::{Array, DType, Scalar, Slice, SliceMut, formula};
+use crate::{Array, DType, Reduce, Scalar, Slice, SliceMut, formula};
 
 /// The least number of elements for which machine code is called.
-const LEAST_CALL: usize = 256;
+const LEAST_CALL: usize = 64;
+
+/// Several results of fewer elements share their memory.
+const FEW: usize = 64;
 
 /// The least number of elements of a row of machine code that goes through several rows.
 const LEAST_ROW: usize = 8;
@@ -34,6 +37,8 @@ pub(crate) struct Fused {
     row: Option<Row>,
     formula: Formula,
     computed: Computed,
+    targets: Vec<Target>,
+    /// Those of [`Fused::run`].
     outputs: Vec<(DType, Layout)>,
 }
 
@@ -56,7 +61,7 @@ enum Computed {
 }
 
 /// How an input is read, in the memory order of the results.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Access {
     /// From its first element to its last.
     Direct,
@@ -91,14 +96,7 @@ impl Fused {
             .map(|(dtype, layout)| (*dtype, access(layout)))
             .collect();
         let row = row(&inputs);
-        let repeats = |access: &Access| match access {
-            Access::Direct => false,
-            Access::Repeat => true,
-            Access::Gather(steps) => row.is_some() && steps.inner().1 == 0,
-        };
-        let read: Vec<(DType, bool)> = (inputs.iter())
-            .map(|(dtype, access)| (*dtype, repeats(access)))
-            .collect();
+        let read = read(&inputs, row);
         let written: Vec<DType> = outputs.iter().map(|(dtype, _)| *dtype).collect();
         let at_once = row.map_or(size, |row| row.len);
         let code = match is_alone() {
@@ -114,8 +112,48 @@ impl Fused {
                 None => Computed::Loops(Interpreter::new(&formula)),
             },
             formula,
+            targets: written.into_iter().map(Target::Elements).collect(),
             outputs,
         }
+    }
+
+    /// The pass that makes other targets of some of the results, by their numbers, in rows of `width`
+    /// elements. `None` if there is no machine code for it.
+    pub(crate) fn folded(&self, width: usize, targets: &[(usize, Target)]) -> Option<Self> {
+        let is_gathered = |(_, access): &(DType, Access)| matches!(access, Access::Gather(_));
+        let row = match self.row {
+            Some(row) => Some(row).filter(|row| row.len == width),
+            None => (!self.inputs.iter().any(is_gathered)).then_some(Row {
+                len: width,
+                at_once: usize::MAX,
+            }),
+        };
+        let row = row.filter(|_| matches!(self.computed, Computed::Code(_)))?;
+        let (results, targets): (Vec<usize>, Vec<Target>) = targets.iter().copied().unzip();
+        let formula = self.formula.with_results(&results).in_depth_first_order();
+        let read = read(&self.inputs, Some(row));
+        let code = Code::for_rows(&formula.arithmetic(), &read, &targets, width)?;
+        Some(Self {
+            size: self.size,
+            inputs: self.inputs.clone(),
+            row: Some(row),
+            formula,
+            computed: Computed::Code(code),
+            targets,
+            outputs: Vec::new(),
+        })
+    }
+
+    /// The pass that folds rows of an array of f32. `None` if there is no machine code for it.
+    pub(crate) fn fold_of(rows: usize, width: usize, reduction: Reduce) -> Option<Self> {
+        let layout = Layout::row_major([rows, width].into());
+        let identity = Member {
+            formula: Formula::identity(Type::Single),
+            inputs: vec![formula::Source::Input(0)],
+        };
+        let array = || vec![(DType::F32, layout.clone())];
+        let copy = Self::new(rows * width, array(), &[identity], &[0], array());
+        copy.folded(width, &[(0, Target::Fold(reduction))])
     }
 
     /// The machine code as text, if there is any.
@@ -175,14 +213,22 @@ impl Fused {
 
     /// Computes the outputs from inputs with the layouts that the pass was made for.
     pub(crate) fn run(&self, inputs: &[Array]) -> Vec<Array> {
+        if self.size == 1 {
+            let elements = inputs.iter().map(|x| x.element_at(x.layout().offset));
+            let made = self.run_one(&elements.collect::<SmallVec<[Scalar; 8]>>());
+            let made = made.into_iter().zip(&self.outputs);
+            let array =
+                |(y, (_, layout)): (_, &(_, Layout))| Array::constant(y, layout.shape.clone());
+            return made.map(array).collect();
+        }
         shared(|| {
             let sources: SmallVec<[Input<'_>; 8]> = inputs
                 .iter()
                 .zip(&self.inputs)
                 .map(|(x, (dtype, access))| input(*dtype, self.source(x, access), 0))
                 .collect();
-            if self.size == 1 {
-                return self.one(&sources);
+            if let Some(made) = self.in_one_buffer(&sources) {
+                return made;
             }
             let mut buffers: Vec<Buffer> = (self.outputs.iter())
                 .map(|(dtype, _)| Buffer::of(*dtype, self.size))
@@ -195,27 +241,47 @@ impl Fused {
         })
     }
 
-    /// The results for a single element, which are stored in the arrays themselves.
-    fn one(&self, inputs: &[Input<'_>]) -> Vec<Array> {
+    /// Computes small results of one dtype in memory that they share.
+    // PERF: there may be many, and memory of their own would take longer than to compute them.
+    fn in_one_buffer(&self, sources: &[Input<'_>]) -> Option<Vec<Array>> {
+        let (dtype, _) = self.outputs.first()?;
+        let are_few = self.size < FEW && self.outputs.len() > 2;
+        if !are_few || !self.outputs.iter().all(|(other, _)| other == dtype) {
+            return None;
+        }
+        let mut buffer = Buffer::of(*dtype, self.size * self.outputs.len());
+        let mut rest = Some(buffer.as_mut_run());
+        let outs = self.outputs.iter().filter_map(|_| {
+            let (one, others) = rest.take()?.split_at(self.size);
+            rest = Some(others);
+            Some(one)
+        });
+        self.fill(sources, outs.collect());
+        let layouts = self
+            .outputs
+            .iter()
+            .enumerate()
+            .map(|(i, (_, layout))| Layout {
+                offset: i * self.size,
+                ..layout.clone()
+            });
+        Some(Array::parts_of_buffer(buffer, layouts))
+    }
+
+    /// Computes the results for a single element.
+    pub(crate) fn run_one(&self, inputs: &[Scalar]) -> SmallVec<[Scalar; 4]> {
         let mut elements: SmallVec<[Scalar; 4]> = (self.outputs.iter())
             .map(|(dtype, _)| Scalar::zero(*dtype))
             .collect();
+        let inputs: SmallVec<[Slice<'_>; 8]> = inputs.iter().map(Slice::of_scalar).collect();
         let mut out: SmallVec<[SliceMut<'_>; 4]> =
             elements.iter_mut().map(SliceMut::of_scalar).collect();
-        let known = inputs.iter().map(|input| match &input.source {
-            Source::Repeat(element) => Some(Slice::of_scalar(element)),
-            Source::Direct(_) | Source::Gather(..) | Source::Result => None,
-        });
-        // PERF: without memory for the runs of inputs.
-        let known: Option<SmallVec<[Slice<'_>; 8]>> = known.collect();
-        match (&self.computed, known) {
-            (Computed::Code(code), Some(inputs)) => code.run(&inputs, &mut out),
-            _ => self.fill_from(0, inputs, &mut out),
+        match &self.computed {
+            Computed::Code(code) => code.run(&inputs, &mut out),
+            Computed::Loops(interpreter) => interpreter.run(&inputs, &mut out),
         }
         drop(out);
-        let made = elements.into_iter().zip(&self.outputs);
-        made.map(|(element, (_, layout))| Array::constant(element, layout.shape.clone()))
-            .collect()
+        elements
     }
 
     fn source<'a>(&self, x: &'a Array, access: &Access) -> Source<'a> {
@@ -233,7 +299,10 @@ impl Fused {
         }
     }
 
-    fn fill(&self, inputs: &[Input<'_>], outs: Vec<SliceMut<'_>>) {
+    fn fill(&self, inputs: &[Input<'_>], mut outs: Vec<SliceMut<'_>>) {
+        if self.size < PARALLEL {
+            return self.fill_from(0, inputs, &mut outs);
+        }
         let row = self.row.map_or(RUN, |row| row.len);
         let parts = Parts {
             outs,
@@ -250,7 +319,7 @@ impl Fused {
     /// Fills the part of the results that starts at `start` in memory order.
     pub(super) fn fill_from(&self, start: usize, inputs: &[Input<'_>], outs: &mut [SliceMut<'_>]) {
         if let (Some(row), Computed::Code(code)) = (self.row, &self.computed) {
-            return fill_rows(code, row, start, inputs, outs);
+            return fill_rows(code, &self.targets, row, start, inputs, outs);
         }
         self.fill_blocks(start, inputs, &[], outs);
     }
@@ -365,44 +434,70 @@ fn rows_at_once(steps: &Steps, len: usize) -> usize {
     }
 }
 
+/// The dtypes of inputs, and whether machine code reads one element for all or for each row.
+fn read(inputs: &[(DType, Access)], row: Option<Row>) -> Vec<(DType, bool)> {
+    let repeats = |access: &Access| match access {
+        Access::Direct => false,
+        Access::Repeat => true,
+        Access::Gather(steps) => row.is_some() && steps.inner().1 == 0,
+    };
+    let inputs = inputs.iter();
+    inputs
+        .map(|(dtype, access)| (*dtype, repeats(access)))
+        .collect()
+}
+
 /// Fills results row by row, with all inputs read where they lie.
-fn fill_rows(code: &Code, row: Row, start: usize, inputs: &[Input<'_>], outs: &mut [SliceMut<'_>]) {
+fn fill_rows(
+    code: &Code,
+    targets: &[Target],
+    row: Row,
+    start: usize,
+    inputs: &[Input<'_>],
+    outs: &mut [SliceMut<'_>],
+) {
     // A single value in the place of neighbouring elements is spread once.
     let spread: SmallVec<[Scratch; 8]> =
         inputs.iter().map(|input| input.scratch(row.len)).collect();
-    let all = outs[0].len() / row.len;
-    let mut done = 0;
-    while done < all {
-        let position = start + done * row.len;
-        let first = |input: &Input<'_>| (input.start + position) / row.len;
-        let in_reach = |input: &Input<'_>| match input.source {
-            Source::Gather(..) => row.at_once - first(input) % row.at_once,
-            Source::Direct(_) | Source::Repeat(_) | Source::Result => usize::MAX,
-        };
-        let rows = inputs.iter().map(in_reach).min().unwrap_or(usize::MAX);
-        let rows = rows.min(all - done);
-        let slices: SmallVec<[Slice<'_>; 8]> = (inputs.iter().zip(&spread).enumerate())
-            .map(|(i, (input, spread))| match &input.source {
-                Source::Direct(memory) => memory.range(input.start + position, row.len * rows),
-                Source::Repeat(element) if code.repeats(i) => Slice::of_scalar(element),
-                Source::Gather(memory, steps) => {
-                    let in_row = if code.repeats(i) { 1 } else { row.len };
-                    let place = steps.place(input.start + position);
-                    let is_same =
-                        rows > 1 && steps.place(input.start + position + row.len) == place;
-                    let rows = if is_same { 1 } else { rows };
-                    memory.as_run().range(place, in_row * rows)
-                }
-                Source::Repeat(_) | Source::Result => input.run(position, row.len, spread),
-            })
-            .collect();
-        let mut block: SmallVec<[SliceMut<'_>; 4]> = outs
-            .iter_mut()
-            .map(|out| out.range(done * row.len, rows * row.len))
-            .collect();
-        code.run_rows(row.len, &slices, &mut block);
-        done += rows;
+    let mut walks: SmallVec<[Option<Walk<'_>>; 8]> = SmallVec::new();
+    let mut slices: SmallVec<[Slice<'_>; 8]> = SmallVec::new();
+    for (i, (input, spread)) in inputs.iter().zip(&spread).enumerate() {
+        let first = input.start + start;
+        walks.push(match &input.source {
+            Source::Gather(_, steps) => Some(Walk::new(steps, first)),
+            Source::Direct(_) | Source::Repeat(_) | Source::Result => None,
+        });
+        slices.push(match &input.source {
+            Source::Direct(memory) => *memory,
+            Source::Repeat(element) if code.repeats(i) => Slice::of_scalar(element),
+            Source::Gather(memory, _) => memory.as_run(),
+            Source::Repeat(_) | Source::Result => input.run(start, row.len, spread),
+        });
     }
+    let all = outs[0].len() / targets[0].in_row(row.len);
+    let mut last = 0;
+    code.run_rows(row.len, &slices, outs, &mut |done, places| {
+        let mut rows = all - done;
+        for ((i, (input, walk)), place) in (inputs.iter().zip(&mut walks).enumerate()).zip(places) {
+            if let Some(walk) = walk {
+                walk.go_on(last * row.len);
+                let before = (input.start + start) / row.len + done;
+                rows = rows.min(row.at_once - before % row.at_once);
+                let in_row = if code.repeats(i) { 1 } else { row.len };
+                *place = Place {
+                    first: walk.place(),
+                    step: if walk.is_same_for(row.len) { 0 } else { in_row },
+                };
+            } else if let Source::Direct(_) = input.source {
+                *place = Place {
+                    first: input.start + start + done * row.len,
+                    step: row.len,
+                };
+            }
+        }
+        last = rows;
+        rows
+    });
 }
 
 impl fmt::Debug for Fused {

@@ -4,6 +4,8 @@
 
 use std::ops::Range;
 
+use pulp::{Arch, NullaryFnOnce};
+
 use super::elementwise::{PARALLEL, Steps, gather as gather_run};
 use super::threads::{chunks, for_each};
 use crate::device::Complaint;
@@ -57,13 +59,26 @@ pub(super) fn check(x: &Array, bounds: Range<i64>, complaint: Complaint) {
         }
         None => x.host_slice::<i64>(),
     };
-    // The smallest and the largest are found by vectors; the first element out of bounds is not.
-    let (low, high) = (elements.iter()).fold((i64::MAX, i64::MIN), |(low, high), &x| {
-        (x.min(low), x.max(high))
-    });
-    if low < bounds.start || high >= bounds.end {
+    // Whether there is one out of bounds is found by vectors, the first of them is not.
+    if Arch::new().dispatch(AnyOutside(elements, &bounds)) {
         let outside = elements.iter().find(|x| !bounds.contains(x));
-        raise(complaint(*outside.expect("the smallest or the largest")));
+        raise(complaint(*outside.expect("there is one")));
+    }
+}
+
+/// Whether any element is out of bounds.
+struct AnyOutside<'a>(&'a [i64], &'a Range<i64>);
+
+impl NullaryFnOnce for AnyOutside<'_> {
+    type Output = bool;
+    #[inline(always)]
+    fn call(self) -> bool {
+        let Self(elements, &Range { start, end }) = self;
+        let mut any = false;
+        for &x in elements {
+            any |= (x < start) | (x >= end);
+        }
+        any
     }
 }
 
@@ -234,6 +249,14 @@ pub(super) fn gather<W: Word>(x: &Array, indices: &Array, axis: usize) -> Array 
         for_each_part(out, 1, |first, out| {
             steps.for_each_run(first, out.len(), |done, start, step, len| {
                 let indices = &indices[first + done..first + done + len];
+                if step == 0 && stride == 1 {
+                    // Elements of one row.
+                    let row = &memory[start..start + size];
+                    for (y, &index) in out[done..done + len].iter_mut().zip(indices) {
+                        *y = row[from_front(index, size)];
+                    }
+                    return;
+                }
                 let mut start = start as isize;
                 for (y, &index) in out[done..done + len].iter_mut().zip(indices) {
                     let index = from_front(index, size) as isize;
@@ -267,6 +290,12 @@ pub(super) fn scatter_add<T: Accumulate>(
     let many = rayon::current_num_threads() > 1;
     for_each(targets, many, at_once, &|i, target| {
         let own = i * picked..(i + 1) * picked;
+        if row == 1 {
+            for (&index, &x) in indices[own.clone()].iter().zip(&value[own]) {
+                target[from_front(index, rows)].add(x);
+            }
+            return;
+        }
         let value = value[own.clone()].chunks_exact(row);
         for (indices, value) in indices[own].chunks_exact(row).zip(value) {
             for (column, (&index, &x)) in indices.iter().zip(value).enumerate() {

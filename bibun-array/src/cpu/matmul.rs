@@ -10,13 +10,14 @@ use pulp::{Arch, NullaryFnOnce};
 use smallvec::SmallVec;
 
 use super::elementwise::{PARALLEL, Steps};
-use super::product::product;
+use super::product::{product, some_rows};
 use super::threads::{chunks, for_each};
 use super::tile::Float;
 use super::{elements, worth_threads};
-use crate::dtype::Accumulator;
+use crate::dtype::{Accumulator, with_float};
+use crate::math::Float as _;
 use crate::shape::{Layout, Shape};
-use crate::{Array, DType, Element, Scalar};
+use crate::{Array, DType, Element, Scalar, Slice, SliceMut};
 
 /// The number of multiplications from which on an integer product or an outer product is split into
 /// blocks of rows.
@@ -134,6 +135,13 @@ impl<'a, T> Matrix<'a, T> {
         }
     }
 
+    pub(super) fn at(self, row: usize, column: usize) -> T
+    where
+        T: Copy,
+    {
+        self.memory[row * self.row + column * self.column]
+    }
+
     /// Whether all elements of `rows` and `columns` are in the memory.
     fn holds(self, rows: usize, columns: usize) -> bool {
         rows == 0
@@ -142,7 +150,8 @@ impl<'a, T> Matrix<'a, T> {
     }
 }
 
-/// The product `out = alpha a b + beta out`, with the rows of `out` `step >= n` apart.
+/// The product `out = alpha a b + beta addend`, with the rows of `out` `step >= n` apart. Without an
+/// addend, it is the content of `out`.
 pub(super) struct MatrixProduct<'a, T> {
     pub(super) m: usize,
     pub(super) n: usize,
@@ -151,6 +160,7 @@ pub(super) struct MatrixProduct<'a, T> {
     pub(super) a: Matrix<'a, T>,
     pub(super) b: Matrix<'a, T>,
     pub(super) beta: T,
+    pub(super) addend: Option<Matrix<'a, T>>,
     pub(super) out: &'a mut [T],
     pub(super) step: usize,
 }
@@ -182,6 +192,7 @@ impl<T: Number> MatrixProduct<'_, T> {
             compute(MatrixProduct {
                 m: out.len() / n,
                 a: a.rows_from(i * rows),
+                addend: self.addend.map(|addend| addend.rows_from(i * rows)),
                 out,
                 step: n,
                 ..self
@@ -199,7 +210,8 @@ impl<T: Number> MatrixProduct<'_, T> {
 impl<T: Float> MatrixProduct<'_, T> {
     fn of_floats(self, parallel: bool) {
         let Self { m, n, k, a, b, .. } = self;
-        assert!(self.holds_out() && a.holds(m, k) && b.holds(k, n));
+        let holds_addend = self.addend.is_none_or(|addend| addend.holds(m, n));
+        assert!(self.holds_out() && a.holds(m, k) && b.holds(k, n) && holds_addend);
         if k == 1 || m * n * k <= TINY {
             return Arch::new().dispatch(ByRows(self));
         }
@@ -222,6 +234,7 @@ impl<T: Number> NullaryFnOnce for ByRows<'_, T> {
             a,
             b,
             beta,
+            addend,
             out,
             step,
         } = self.0;
@@ -230,6 +243,11 @@ impl<T: Number> NullaryFnOnce for ByRows<'_, T> {
         }
         for (i, row) in out.chunks_mut(step).take(m).enumerate() {
             let row = &mut row[..n];
+            if let Some(addend) = addend.filter(|_| beta != T::ZERO) {
+                for (j, y) in row.iter_mut().enumerate() {
+                    *y = addend.at(i, j);
+                }
+            }
             if beta == T::ZERO {
                 row.fill(T::ZERO);
             } else if beta != T::ONE {
@@ -361,15 +379,23 @@ fn multiply<T: Number>(alpha: T, a: &Array, b: &Array, beta: T, mut c: Array) ->
         a: Operand::<T>::new(&a, &inline_a),
         b: Operand::<T>::new(&b, &inline_b),
         beta,
-    }
-    .joined(&a);
+        addend: None,
+    };
     if beta == T::ZERO {
-        return Array::filled_by(shape, |out| work.run(out));
+        return Array::filled_by(shape, |out| work.joined(&a, None).run(out));
     }
     if *c.shape() != shape {
-        c = c.broadcast_to(&shape);
+        // What is repeated, such as a bias, is read where it lies.
+        let c = c.broadcast_to(&shape);
+        let inline_c = c.inline();
+        let c = usable(&c);
+        let work = Batch {
+            addend: Some(Operand::<T>::new(&c, &inline_c)),
+            ..work
+        };
+        return Array::filled_by(shape, |out| work.joined(&a, Some(&c)).run(out));
     }
-    work.run(c.as_mut_slice());
+    work.joined(&a, None).run(c.as_mut_slice());
     c
 }
 
@@ -379,6 +405,67 @@ pub(super) fn usable(x: &Array) -> Cow<'_, Array> {
         true => Cow::Owned(x.to_row_major()),
         false => Cow::Borrowed(x),
     }
+}
+
+/// The least number of rows for which a right factor is copied once so that blocks of rows read it
+/// in order. For fewer, each block copies its own rows instead.
+const MANY_ROWS: usize = 256;
+/// The number of rows that fill tiles, and of those that fill vectors.
+const TILES: usize = 48;
+const VECTORS: usize = 16;
+
+/// Whether each row of a product is computed in the same way in a product of fewer rows.
+pub(crate) fn goes_by_rows([m, n, k]: [usize; 3], dtype: DType) -> bool {
+    let is_float = matches!(dtype, DType::F32 | DType::F64);
+    let is_short = k <= SHORT && m * n * dtype.size() >= STREAMED;
+    is_float && m > 1 && n > 1 && k > 1 && m * n * k > TINY && !is_short
+}
+
+/// The number of rows that are computed at a time where about `block` stay in the cache.
+pub(super) fn block_of_rows(block: usize, rows: usize) -> usize {
+    match block.min(rows.div_ceil(4)) {
+        few if few < TILES => few.next_multiple_of(VECTORS),
+        many => many / TILES * TILES,
+    }
+}
+
+/// The right factor of a product by rows as it is read, if it is read from a copy.
+pub(super) fn factor_of_rows(b: &Array, rows: usize) -> Option<Array> {
+    let is_in_order = b.inline().is_some() || b.strides()[1] == 1 && b.strides()[0] >= 0;
+    let is_turned = b.strides().iter().all(|&step| step >= 0) && rows < MANY_ROWS;
+    (!is_in_order && !is_turned).then(|| b.to_row_major())
+}
+
+/// Computes some rows of a product for which [`goes_by_rows`] holds.
+pub(super) fn rows(
+    factors: [f64; 2],
+    a: Slice<'_>,
+    b: &Array,
+    c: &Array,
+    rows: usize,
+    out: SliceMut<'_>,
+) {
+    with_float!(a.dtype(), T => {
+        let a = T::from_slice(a).expect("it has the dtype that was asked");
+        let out = T::from_slice_mut(out).expect("all have the same dtype");
+        let [alpha, beta] = factors.map(T::from_f64);
+        let n = out.len() / rows;
+        let c = (factors[1] != 0.0).then(|| c.broadcast_to([rows, n]));
+        let c = c.as_ref().map(usable);
+        let (inline_b, inline_c) = (b.inline(), c.as_ref().and_then(|c| c.inline()));
+        some_rows(MatrixProduct {
+            m: rows,
+            n,
+            k: a.len() / rows,
+            alpha,
+            a: Matrix::of_rows(a, a.len() / rows),
+            b: Operand::new(b, &inline_b).matrix(0),
+            beta,
+            addend: c.as_ref().map(|c| Operand::new(c, &inline_c).matrix(0)),
+            out,
+            step: n,
+        });
+    });
 }
 
 /// Matrices in one memory.
@@ -438,25 +525,33 @@ struct Batch<'a, T> {
     a: Operand<'a, T>,
     b: Operand<'a, T>,
     beta: T,
+    /// What is added instead of the content of the result.
+    addend: Option<Operand<'a, T>>,
 }
 
 impl<T: Number> Batch<'_, T> {
-    /// One product instead of many, if the rows of all `a` are evenly spaced and `b` is the same
-    /// for all of them.
-    fn joined(mut self, a: &Array) -> Self {
+    /// One product instead of many, if the rows of all `a`, and those of the addend, are evenly spaced
+    /// and `b` is the same for all of them.
+    fn joined(mut self, a: &Array, addend: Option<&Array>) -> Self {
         let [first, rest @ ..] = &self.b.starts[..] else {
             return self;
         };
         if rest.is_empty() || rest.iter().any(|start| start != first) {
             return self;
         }
-        match Steps::new(&leading(a.layout(), a.rank() - 1)).even_step() {
-            Some(step) if step >= 0 => {
-                self.sizes[0] *= self.a.starts.len();
-                self.a.starts.truncate(1);
-                self.a.row = step as usize;
+        let rows = |x: &Array| {
+            let step = Steps::new(&leading(x.layout(), x.rank() - 1)).even_step();
+            step.and_then(|step| usize::try_from(step).ok())
+        };
+        let added = addend.map_or(Some(0), rows);
+        if let (Some(step), Some(added)) = (rows(a), added) {
+            self.sizes[0] *= self.a.starts.len();
+            self.a.starts.truncate(1);
+            self.a.row = step;
+            if let Some(addend) = &mut self.addend {
+                addend.starts.truncate(1);
+                addend.row = added;
             }
-            _ => {}
         }
         self
     }
@@ -477,6 +572,7 @@ impl<T: Number> Batch<'_, T> {
                 a: self.a.matrix(i),
                 b: self.b.matrix(i),
                 beta: self.beta,
+                addend: self.addend.as_ref().map(|addend| addend.matrix(i)),
                 out,
                 step: n,
             };

@@ -6,7 +6,8 @@ mod elementwise;
 mod fused;
 mod index;
 mod interpreter;
-mod matmul;
+mod join;
+pub(crate) mod matmul;
 pub(crate) mod normalize;
 mod product;
 mod program;
@@ -31,6 +32,7 @@ pub(crate) use elementwise::output_layout;
 pub(crate) use fused::Fused;
 #[doc(hidden)]
 pub use interpreter::interpreted;
+pub(crate) use join::Join;
 pub(crate) use program::Program;
 pub(crate) use rows::{RowSource, RowStep, RowValue, RowWork, Rows};
 
@@ -150,9 +152,17 @@ impl Device for Cpu {
         })
     }
 
-    fn normalize(&'static self, rule: Normalization, x: &Array, axes: &[usize]) -> [Array; 3] {
+    fn normalize(
+        &'static self,
+        rule: Normalization,
+        x: &Array,
+        axes: &[usize],
+        parameters: &[&Array],
+    ) -> [Array; 3] {
         shared(|| {
-            let results = normalize::normalize(rule, &widened(x), axes);
+            let parameters: Vec<_> = parameters.iter().map(|x| widened(x)).collect();
+            let parameters: Vec<&Array> = parameters.iter().map(|x| &**x).collect();
+            let results = normalize::normalize(rule, &widened(x), axes, &parameters);
             results.map(|result| ops::cast(result, x.dtype()))
         })
     }
@@ -160,17 +170,22 @@ impl Device for Cpu {
     fn normalize_gradient(
         &'static self,
         rule: Normalization,
-        results: [&Array; 2],
-        cotangents: [&Array; 3],
         axes: &[usize],
-    ) -> Array {
+        x: &Array,
+        statistics: [&Array; 2],
+        scale: Option<&Array>,
+        cotangents: [&Array; 3],
+    ) -> Vec<Array> {
         shared(|| {
-            let dtype = results[0].dtype();
-            let (results, cotangents) = (results.map(widened), cotangents.map(widened));
-            let (results, cotangents) = (results.each_ref(), cotangents.each_ref());
-            let gx =
-                normalize::gradient(rule, results.map(|x| &**x), cotangents.map(|x| &**x), axes);
-            ops::cast(gx, dtype)
+            let dtype = x.dtype();
+            let (statistics, cotangents) = (statistics.map(widened), cotangents.map(widened));
+            let statistics = statistics.each_ref().map(|x| &**x);
+            let cotangents = cotangents.each_ref().map(|x| &**x);
+            let (x, scale) = (widened(x), scale.map(widened));
+            let scale = scale.as_deref();
+            let results = normalize::gradient(rule, axes, &x, statistics, scale, cotangents);
+            let results = results.into_iter().map(|result| ops::cast(result, dtype));
+            results.collect()
         })
     }
 

@@ -22,13 +22,15 @@ use pulp::{Arch, Simd, WithSimd};
 use super::is_plain;
 use super::matmul::{Matrix, MatrixProduct};
 use super::threads::{chunks, for_each};
-use super::tile::Float;
+use super::tile::{Float, LANES, transposed};
 
 /// The largest number of products of a sum in one block.
 const DEPTH: usize = 512;
 /// The largest number of rows of a tile, and of vectors.
 const HIGH: usize = 6;
 const WIDE: usize = 4;
+/// The number of rows of tiles of a single vector, so that a sum does not wait for the previous one.
+const TALL: usize = 8;
 /// Bytes of a block of `b`, which fits the second-level cache.
 const BLOCK: usize = 1 << 19;
 /// The number of strips of `a`, each with the rows of a tile, for which a panel of `b` is read.
@@ -37,8 +39,6 @@ const STRIPS: usize = 4;
 /// ones are, too.
 const SMALL: usize = 1 << 19;
 const FEW: usize = 128;
-/// The largest number of elements of any vector.
-const LANES: usize = 16;
 /// Rows that are multiplied with a vector at once: when rows are read, and when columns are.
 const ROWS: usize = 8;
 const COLUMN: usize = 1024;
@@ -47,7 +47,7 @@ const TASK: usize = 1 << 19;
 /// The largest memory that a thread keeps, in elements: more than a block of each matrix.
 const KEPT: usize = 1 << 18;
 
-/// Computes `out = alpha a b + beta out`, where `out` is not read if `beta` is 0.
+/// Computes `out = alpha a b + beta addend`, where nothing is added if `beta` is 0.
 pub(super) fn product<T: Float>(product: MatrixProduct<'_, T>, parallel: bool) {
     let MatrixProduct { m, n, k, .. } = product;
     let threads = match parallel {
@@ -59,6 +59,50 @@ pub(super) fn product<T: Float>(product: MatrixProduct<'_, T>, parallel: bool) {
         Work::Matrix(part) => Arch::new().dispatch(part),
         Work::Vector(part) => Arch::new().dispatch(part),
     });
+}
+
+/// Computes some rows of a product, of which the sums are those of a product of more than one row and
+/// column.
+pub(super) fn some_rows<T: Float>(product: MatrixProduct<'_, T>) {
+    let MatrixProduct {
+        m,
+        n,
+        k,
+        alpha,
+        a,
+        b,
+        beta,
+        addend,
+        out,
+        step,
+    } = product;
+    // No tile has a single row, so it is computed twice.
+    let is_alone = m == 1;
+    let mut twice = vec![T::ZERO; if is_alone { 2 * n } else { 0 }];
+    let (memory, step) = match is_alone {
+        true => (&mut twice[..], n),
+        false => (&mut out[..(m - 1) * step + n], step),
+    };
+    let row = |step: usize| if is_alone { 0 } else { step };
+    Arch::new().dispatch(&mut Part {
+        n,
+        k,
+        alpha,
+        a: Matrix {
+            row: row(a.row),
+            ..a
+        },
+        b,
+        beta,
+        addend: addend.map(|addend| Matrix {
+            row: row(addend.row),
+            ..addend
+        }),
+        out: Rows::Even(memory, step),
+    });
+    if is_alone {
+        out[..n].copy_from_slice(&twice[..n]);
+    }
 }
 
 /// [`product`] with given instructions and tasks.
@@ -83,6 +127,7 @@ fn compute<T: Float>(
         a,
         b,
         beta,
+        addend,
         out,
         step,
     } = product;
@@ -91,13 +136,13 @@ fn compute<T: Float>(
     }
     let out = &mut out[..(m - 1) * step + n];
     if k == 0 {
-        for row in out.chunks_mut(step) {
-            row[..n].iter_mut().for_each(|y| {
+        for (i, row) in out.chunks_mut(step).enumerate() {
+            for (j, y) in row[..n].iter_mut().enumerate() {
                 *y = match beta == T::ZERO {
                     true => T::ZERO,
-                    false => beta.times(*y),
+                    false => beta.times(addend.map_or(*y, |addend| addend.at(i, j))),
                 };
-            });
+            }
         }
         return;
     }
@@ -109,9 +154,15 @@ fn compute<T: Float>(
             row: b.column,
             column: b.row,
         };
-        let (a, x, x_step, step) = match n {
-            1 => (a, b.memory, b.row, step),
-            _ => (turned, a.memory, a.column, 1),
+        let (a, x, x_step, step, addend) = match n {
+            1 => (a, b.memory, b.row, step, addend),
+            _ => (
+                turned,
+                a.memory,
+                a.column,
+                1,
+                addend.map(Matrix::transposed),
+            ),
         };
         let x = if x_step == 1 || k == 1 {
             &x[..k]
@@ -125,6 +176,7 @@ fn compute<T: Float>(
             a,
             x,
             beta,
+            addend,
             y: out,
             step,
             alone,
@@ -137,6 +189,7 @@ fn compute<T: Float>(
             a,
             b,
             beta,
+            addend,
             out: Rows::Even(out, step),
         })
     };
@@ -190,6 +243,7 @@ struct Part<'a, T> {
     a: Matrix<'a, T>,
     b: Matrix<'a, T>,
     beta: T,
+    addend: Option<Matrix<'a, T>>,
     out: Rows<'a, T>,
 }
 
@@ -203,6 +257,7 @@ impl<'a, T: Float> Part<'a, T> {
             a,
             b,
             beta,
+            addend,
             out,
         } = self;
         let Rows::Even(memory, step) = out else {
@@ -223,6 +278,7 @@ impl<'a, T: Float> Part<'a, T> {
             .expect("there is a task");
         let part = |row: usize, column: usize, n: usize, out| {
             let (a, b) = (from(a, row * a.row), from(b, column * b.column));
+            let addend = addend.map(|c| from(c, row * c.row + column * c.column));
             Work::Matrix(Part {
                 n,
                 k,
@@ -230,6 +286,7 @@ impl<'a, T: Float> Part<'a, T> {
                 a,
                 b,
                 beta,
+                addend,
                 out,
             })
         };
@@ -274,7 +331,103 @@ fn from<T>(matrix: Matrix<'_, T>, start: usize) -> Matrix<'_, T> {
     }
 }
 
+impl<T: Float> Matrix<'_, T> {
+    /// Some neighbours in a row, at most as many as a vector has.
+    #[inline(always)]
+    fn vector<S: Simd>(self, simd: S, row: usize, column: usize, len: usize) -> T::Vector<S> {
+        let start = row * self.row + column * self.column;
+        match self.column {
+            0 => T::splat(simd, self.memory[start]),
+            1 if len == T::lanes::<S>() => T::load::<S>(&self.memory[start..]),
+            1 => T::load_part(simd, &self.memory[start..][..len]),
+            step => {
+                let mut line = [T::ZERO; LANES];
+                for (i, line) in line[..len].iter_mut().enumerate() {
+                    *line = self.memory[start + i * step];
+                }
+                T::load::<S>(&line)
+            }
+        }
+    }
+}
+
+impl<T: Float> Part<'_, T> {
+    /// Computes the transposed product, and then its transpose.
+    #[inline(always)]
+    fn turned<S: Simd>(&mut self, simd: S) {
+        let (rows, columns) = (self.out.count(), self.n);
+        let mut scratch = Scratch::<T>(T::turned().take());
+        let (memory, _) = scratch.split(rows * columns, 0);
+        let mut product = Part {
+            n: rows,
+            a: self.b.transposed(),
+            b: self.a.transposed(),
+            addend: self.addend.map(Matrix::transposed),
+            out: Rows::Even(memory, rows),
+            ..*self
+        };
+        simd.vectorize(Product(&mut product));
+        let turned = Matrix {
+            memory: &*memory,
+            row: 1,
+            column: rows,
+        };
+        simd.vectorize(Turn(turned, &mut self.out, columns));
+        if scratch.0.len() <= KEPT {
+            T::turned().set(scratch.0);
+        }
+    }
+}
+
 impl<T: Float> WithSimd for &mut Part<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let is_new = self.beta == T::ZERO || self.addend.is_some();
+        let sizes = [self.out.count(), self.n, self.k];
+        match is_new && is_turned(sizes, self.a, self.b, T::lanes::<S>()) {
+            true => self.turned(simd),
+            false => simd.vectorize(Product(self)),
+        }
+    }
+}
+
+/// Copies a matrix whose columns are contiguous to as many columns of rows.
+struct Turn<'t, 'a, 'b, T>(Matrix<'a, T>, &'t mut Rows<'b, T>, usize);
+
+impl<T: Float> WithSimd for Turn<'_, '_, '_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self(from, out, columns) = self;
+        let (rows, lanes) = (out.count(), T::lanes::<S>());
+        let is_square = const { S::REGISTER_COUNT >= 32 } && rows >= lanes;
+        let squares = if is_square {
+            columns / lanes * lanes
+        } else {
+            0
+        };
+        for column in (0..squares).step_by(lanes) {
+            for row in (0..rows).step_by(lanes) {
+                let row = row.min(rows - lanes);
+                let square = square::<S, T>(simd, from, row, column, columns);
+                for i in 0..lanes {
+                    T::store::<S>(out.some(row + i, column, lanes), square[i]);
+                }
+            }
+        }
+        for row in 0..rows {
+            let to = out.some(row, squares, columns - squares);
+            for (to, column) in to.iter_mut().zip(squares..) {
+                *to = from.at(row, column);
+            }
+        }
+    }
+}
+
+struct Product<'t, 'a, T>(&'t mut Part<'a, T>);
+
+impl<T: Float> WithSimd for Product<'_, '_, T> {
     type Output = ();
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
@@ -285,8 +438,9 @@ impl<T: Float> WithSimd for &mut Part<'_, T> {
             a,
             b,
             beta,
+            addend,
             ref mut out,
-        } = *self;
+        } = *self.0;
         let m = out.count();
         let lanes = T::lanes::<S>();
         let wide = wide::<S>();
@@ -326,7 +480,10 @@ impl<T: Float> WithSimd for &mut Part<'_, T> {
             for first in (0..k).step_by(depth) {
                 let depth = depth.min(k - first);
                 let b = from(b, first * b.row + start * b.column);
-                let beta = if first == 0 { beta } else { T::ONE };
+                let (beta, addend) = match first {
+                    0 => (beta, addend),
+                    _ => (T::ONE, None),
+                };
                 if packed {
                     simd.vectorize(Pack {
                         from: b,
@@ -341,7 +498,7 @@ impl<T: Float> WithSimd for &mut Part<'_, T> {
                     height,
                     count,
                     skip,
-                } in strips(m, const { is_plain::<S>() })
+                } in strips(m, tallest::<S>(n.div_ceil(lanes)))
                 {
                     for done in (0..count).step_by(high) {
                         let (count, row) = (high.min(count - done), row + done * height);
@@ -373,6 +530,7 @@ impl<T: Float> WithSimd for &mut Part<'_, T> {
                                 rest_depth: 0,
                                 alpha,
                                 beta,
+                                addend,
                                 out,
                                 row,
                                 skip,
@@ -420,34 +578,57 @@ struct Strips {
     skip: usize,
 }
 
-/// All `m >= 2` rows, in heights for which there are tiles. A single last row is computed together
-/// with the one before it. If `low` is set, all strips have the lowest height.
-fn strips(m: usize, low: bool) -> [Strips; 3] {
+/// All `m >= 2` rows, in heights for which there are tiles, most of them `high`. A single last row is
+/// computed together with the one before it.
+fn strips(m: usize, high: usize) -> [Strips; 3] {
     let strips = |row, height, count, skip| Strips {
         row,
         height,
         count,
         skip,
     };
-    let none = strips(0, HIGH, 0, 0);
-    if low {
-        let last = strips(m - 2, 2, m % 2, 1);
-        return [strips(0, 2, m / 2, 0), none, last];
-    }
-    let [middle, last] = match m % HIGH {
+    let none = strips(0, high, 0, 0);
+    let rest = match m % high {
         0 => [none, none],
         1 => [none, strips(m - 2, 2, 1, 1)],
         2 => [none, strips(m - 2, 2, 1, 0)],
         3 => [none, strips(m - 3, 3, 1, 0)],
         4 => [none, strips(m - 4, 2, 2, 0)],
-        _ => [strips(m - 5, 3, 1, 0), strips(m - 2, 2, 1, 0)],
+        5 => [strips(m - 5, 3, 1, 0), strips(m - 2, 2, 1, 0)],
+        6 => [none, strips(m - 6, 6, 1, 0)],
+        _ => [strips(m - 7, 3, 1, 0), strips(m - 4, 2, 2, 0)],
     };
-    [strips(0, HIGH, m / HIGH, 0), middle, last]
+    [strips(0, high, m / high, 0), rest[0], rest[1]]
+}
+
+/// The largest number of rows of tiles for a product with this number of vectors in a row.
+#[inline(always)]
+fn tallest<S: Simd>(vectors: usize) -> usize {
+    match const { is_plain::<S>() } {
+        true => 2,
+        false if const { !S::IS_SCALAR } && vectors == 1 => TALL,
+        false => HIGH,
+    }
+}
+
+/// Whether the transposed product is computed: vectors are then columns of `a`, whose copy costs less
+/// than that of `b`, or fewer of them are partly empty.
+fn is_turned<T>([m, n, k]: [usize; 3], a: Matrix<'_, T>, b: Matrix<'_, T>, lanes: usize) -> bool {
+    if b.column == 1 || b.row != 1 || lanes == 1 {
+        return false;
+    }
+    // In multiplications of vectors, with two for three elements that are copied.
+    let cost = |rows: usize, columns: usize, copies: usize| {
+        rows * columns.div_ceil(lanes) * k + copies * 2 / 3
+    };
+    let of_a = |is_copied: bool| if is_copied { m * k } else { 0 };
+    cost(n, m, m * n + of_a(a.row != 1))
+        < cost(m, n, n * k + of_a(a.column != 1 && n > WIDE * lanes))
 }
 
 /// The numbers of vectors of panels, which are as even as possible.
 #[derive(Clone, Copy)]
-struct Panels {
+pub(super) struct Panels {
     panels: usize,
     vectors: usize,
     /// The number of panels that have one more vector.
@@ -455,7 +636,7 @@ struct Panels {
 }
 
 impl Panels {
-    fn new(vectors: usize, wide: usize, scalar: bool) -> Self {
+    pub(super) fn new(vectors: usize, wide: usize, scalar: bool) -> Self {
         let (panels, vectors, wider) = if scalar {
             // One kind of tile is enough.
             (vectors.div_ceil(wide), wide, 0)
@@ -486,7 +667,7 @@ impl Iterator for Panels {
 
 /// The largest number of vectors of a tile: with [`HIGH`] rows, as many sums as there are
 /// registers.
-const fn wide<S: Simd>() -> usize {
+pub(super) const fn wide<S: Simd>() -> usize {
     if S::REGISTER_COUNT >= 32 { WIDE } else { 2 }
 }
 
@@ -534,12 +715,12 @@ fn copy_rows<T: Float>(a: Matrix<'_, T>, height: usize, to: &mut [T]) {
 }
 
 /// Copies a block of `b` so that its panels are contiguous.
-struct Pack<'a, T> {
-    from: Matrix<'a, T>,
-    depth: usize,
-    columns: usize,
-    panels: Panels,
-    to: &'a mut [T],
+pub(super) struct Pack<'a, T> {
+    pub(super) from: Matrix<'a, T>,
+    pub(super) depth: usize,
+    pub(super) columns: usize,
+    pub(super) panels: Panels,
+    pub(super) to: &'a mut [T],
 }
 
 impl<T: Float> WithSimd for Pack<'_, T> {
@@ -609,14 +790,7 @@ fn transpose<S: Simd, T: Float>(simd: S, b: Matrix<'_, T>, len: usize, width: us
         for j in (0..len).step_by(lanes) {
             for l in (0..depth).step_by(lanes) {
                 let l = l.min(depth - lanes);
-                let mut square = [T::splat(simd, T::ZERO); LANES];
-                for i in 0..lanes {
-                    square[i] = T::load::<S>(&memory[l + (j + i).min(len - 1) * column..]);
-                }
-                exchange_all::<S, T, 8>(simd, &mut square);
-                exchange_all::<S, T, 4>(simd, &mut square);
-                exchange_all::<S, T, 2>(simd, &mut square);
-                exchange_all::<S, T, 1>(simd, &mut square);
+                let square = square::<S, T>(simd, b, l, j, len);
                 for i in 0..lanes {
                     T::store::<S>(&mut to[(l + i) * width + j..], square[i]);
                 }
@@ -645,15 +819,18 @@ fn transpose<S: Simd, T: Float>(simd: S, b: Matrix<'_, T>, len: usize, width: us
     }
 }
 
-/// One step of transposing a square of vectors.
+/// The transpose of a square of vectors, which begins at a row and a column of a matrix whose columns
+/// are contiguous. Columns beyond the last one repeat it.
 #[inline(always)]
-fn exchange_all<S: Simd, T: Float, const D: usize>(simd: S, square: &mut [T::Vector<S>; LANES]) {
-    let lanes = T::lanes::<S>();
-    for i in 0..LANES {
-        if D < lanes && i < lanes && i & D == 0 {
-            (square[i], square[i + D]) = T::exchange(simd, square[i], square[i + D], D);
-        }
-    }
+fn square<S: Simd, T: Float>(
+    simd: S,
+    from: Matrix<'_, T>,
+    row: usize,
+    column: usize,
+    columns: usize,
+) -> [T::Vector<S>; LANES] {
+    let column = |i: usize| (column + i).min(columns - 1) * from.column;
+    transposed::<S, T>(simd, |i| &from.memory[row + column(i)..])
 }
 
 /// Tiles below one another: some strips of `a` by a panel of `b`.
@@ -671,6 +848,7 @@ struct Tiles<'a, 'b, T> {
     rest_depth: usize,
     alpha: T,
     beta: T,
+    addend: Option<Matrix<'a, T>>,
     out: &'a mut Rows<'b, T>,
     row: usize,
     /// The number of rows that have been computed before.
@@ -687,6 +865,7 @@ impl<T: Float> Tiles<'_, '_, T> {
             return self.fixed::<S, 2, 2>(simd);
         }
         match height {
+            TALL if const { !S::IS_SCALAR } => self.fixed::<S, TALL, 1>(simd),
             HIGH => self.of_height::<S, HIGH>(simd, vectors),
             3 => self.of_height::<S, 3>(simd, vectors),
             _ => self.of_height::<S, 2>(simd, vectors),
@@ -737,6 +916,7 @@ impl<T: Float, const M: usize, const N: usize> WithSimd for Fixed<'_, '_, '_, T,
         let Tiles {
             alpha,
             beta,
+            addend,
             ref mut out,
             row,
             skip,
@@ -794,7 +974,7 @@ impl<T: Float, const M: usize, const N: usize> WithSimd for Fixed<'_, '_, '_, T,
                 }
             }
             // Not a fused multiply-add, so that scalar code has the same result.
-            if skip == 0 && len == width {
+            if skip == 0 && len == width && addend.is_none() {
                 for i in 0..M {
                     let out = out.some(row + i, start, width);
                     if add {
@@ -818,11 +998,16 @@ impl<T: Float, const M: usize, const N: usize> WithSimd for Fixed<'_, '_, '_, T,
             }
             for (i, sums) in results.iter().enumerate().skip(skip) {
                 let out = out.some(row + i, start, len);
-                for (out, &sum) in out.chunks_mut(lanes).zip(sums) {
+                for ((out, &sum), v) in out.chunks_mut(lanes).zip(sums).zip(0..) {
                     let mut sum = sum;
                     if add {
-                        let read = T::load_part(simd, out);
-                        sum = T::add(simd, T::multiply(simd, beta, read), sum);
+                        let old = match addend {
+                            None => T::load_part(simd, out),
+                            Some(addend) => {
+                                addend.vector(simd, row + i, start + v * lanes, out.len())
+                            }
+                        };
+                        sum = T::add(simd, T::multiply(simd, beta, old), sum);
                     }
                     T::store_part(simd, out, sum);
                 }
@@ -837,6 +1022,7 @@ struct WithVector<'a, T> {
     a: Matrix<'a, T>,
     x: &'a [T],
     beta: T,
+    addend: Option<Matrix<'a, T>>,
     y: &'a mut [T],
     step: usize,
     /// Whether the product is just this one sum.
@@ -850,6 +1036,7 @@ impl<'a, T: Float> WithVector<'a, T> {
             a,
             x,
             beta,
+            addend,
             y,
             step,
             alone,
@@ -866,6 +1053,7 @@ impl<'a, T: Float> WithVector<'a, T> {
                 a,
                 x,
                 beta,
+                addend: addend.map(|addend| addend.rows_from(i * rows)),
                 y,
                 step,
                 alone,
@@ -880,9 +1068,10 @@ impl<'a, T: Float> WithVector<'a, T> {
         let (alpha, beta) = (self.alpha, self.beta);
         for (i, &sum) in sums.iter().enumerate() {
             let y = &mut self.y[(first + i) * self.step];
+            let old = self.addend.map_or(*y, |addend| addend.at(first + i, 0));
             *y = match beta == T::ZERO {
                 true => alpha.times(sum),
-                false => beta.times(*y).plus_product(alpha, sum),
+                false => beta.times(old).plus_product(alpha, sum),
             };
         }
     }

@@ -203,6 +203,11 @@ impl Program {
         }
     }
 
+    /// Whether there is machine code for runs of this length.
+    pub(crate) fn has_code(&self, given: &[f64], dtype: DType, len: usize) -> bool {
+        self.code(given, dtype, len).is_some()
+    }
+
     /// The machine code for runs of this length, and the numbers that were given first.
     fn code(&self, given: &[f64], dtype: DType, len: usize) -> Option<&Code> {
         if len < LEAST || is_alone() {

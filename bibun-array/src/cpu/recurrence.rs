@@ -178,6 +178,7 @@ fn multiply<T: Real>(a: &[T], b: &[T], k: usize, panel: usize, beta: T, out: &mu
             a: matrix(a, k),
             b: matrix(b, n),
             beta,
+            addend: None,
             out: &mut out[start..],
             step,
         };

@@ -23,7 +23,7 @@ use crate::storage::list;
 use crate::{Array, DType, Element, Slice, SliceMut, ops};
 
 /// The number of parts that a fold along memory computes side by side.
-const LANES: usize = 32;
+pub(crate) const LANES: usize = 32;
 /// The number of results that a fold computes at once: their parts fit the first-level cache.
 const TILE: usize = 4096;
 /// The number of pieces into which the elements of a few large results are split.
@@ -570,8 +570,15 @@ pub(crate) fn reduces_rows(reduction: Reduce, dtype: DType, rows: usize, width: 
     is_known && rows > 1 && width > 1 && piece(false, width, rows) == width
 }
 
+/// Whether [`reduce_rows`] distributes rows over parts, as machine code does.
+pub(crate) fn folds_rows(reduction: Reduce, dtype: DType, width: usize) -> bool {
+    matches!(reduction, Reduce::Sum | Reduce::Max | Reduce::Min)
+        && dtype == DType::F32
+        && width > LANES
+}
+
 /// Reduces rows of `width` neighbouring elements.
-pub(super) fn reduce_rows(reduction: Reduce, x: Slice<'_>, width: usize, out: SliceMut<'_>) {
+pub(crate) fn reduce_rows(reduction: Reduce, x: Slice<'_>, width: usize, out: SliceMut<'_>) {
     fn rows<T: Element>(reduction: Reduce, x: &[T], width: usize, out: SliceMut<'_>)
     where
         Sum<T>: Fold<Input = T, Output = T>,
@@ -656,7 +663,13 @@ impl<F: Fold> WithSimd for TakeRows<'_, F> {
     fn with_simd<S: Simd>(self, _: S) {
         let Self(columns, memory) = self;
         let mut rows = columns.rows();
-        for row in memory.chunks_exact(rows.parts.len()) {
+        let width = rows.parts.len();
+        let mut memory = memory;
+        while memory.len() >= AT_ONCE * width && rows.has_room() {
+            rows.take_some(std::array::from_fn(|i| &memory[i * width..][..width]));
+            memory = &memory[AT_ONCE * width..];
+        }
+        for row in memory.chunks_exact(width) {
             rows.take(row);
         }
         columns.taken = rows.taken;
@@ -743,9 +756,14 @@ impl<F: Fold> Reducer for Folded<F> {
                     totals,
                 };
                 for run in plan.reduced.runs(from, count) {
-                    for i in 0..run.len {
-                        let row = kept.start + run.start + i * run.step as usize;
-                        rows.take(beside.one_another(&memory[row..], step, kept.len));
+                    let at = |i: usize| kept.start + run.start + i * run.step as usize;
+                    let mut i = 0;
+                    while step == 1 && i + AT_ONCE <= run.len && rows.has_room() {
+                        rows.take_some(std::array::from_fn(|k| &memory[at(i + k)..][..kept.len]));
+                        i += AT_ONCE;
+                    }
+                    for i in i..run.len {
+                        rows.take(beside.one_another(&memory[at(i)..], step, kept.len));
                     }
                 }
                 rows.collect();
@@ -982,6 +1000,9 @@ impl<F: Fold> Lanes<F> {
     }
 }
 
+/// The number of rows whose elements a part takes one after the other before it is written back.
+const AT_ONCE: usize = 4;
+
 /// Neighbouring results, each with its own part.
 struct Rows<'a, F: Fold> {
     parts: &'a mut [F::Part],
@@ -999,6 +1020,28 @@ impl<F: Fold> Rows<'_, F> {
         }
         if let Some(most) = F::RUN {
             self.taken += 1;
+            if self.taken == most {
+                self.collect();
+            }
+        }
+    }
+
+    /// Whether parts may take another [`AT_ONCE`] elements before they are collected.
+    #[inline(always)]
+    fn has_room(&self) -> bool {
+        F::RUN.is_none_or(|most| self.taken + AT_ONCE <= most)
+    }
+
+    /// Takes elements into each result, those of the first row first.
+    #[inline(always)]
+    fn take_some(&mut self, rows: [&[F::Input]; AT_ONCE]) {
+        // PERF: a loop over the rows inside of the loop over parts is no vector instructions.
+        let [a, b, c, d] = rows;
+        for ((((part, &a), &b), &c), &d) in self.parts.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+            *part = F::add(F::add(F::add(F::add(*part, a), b), c), d);
+        }
+        if let Some(most) = F::RUN {
+            self.taken += AT_ONCE;
             if self.taken == most {
                 self.collect();
             }

@@ -1,6 +1,7 @@
 //! Steps that go through some rows at a time: what one of them leaves is still in the cache when the
 //! next one reads it, and need not go to memory if no other step reads it.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -8,19 +9,28 @@ use smallvec::SmallVec;
 
 use super::elementwise::{Input, PARALLEL};
 use super::fused::Fused;
-use super::normalize;
+use super::matmul;
 use super::reduce::{ColumnSums, reduce_rows};
 use super::threads::{Chunks, chunks, for_each_of, for_each_run};
 use crate::conversion::convert;
-use crate::device::{Normalization, Reduce};
-use crate::dtype::with_word;
+use crate::device::Reduce;
 use crate::shape::Layout;
-use crate::storage::{Buffer, Word};
+use crate::storage::Buffer;
 use crate::waiting::shared;
 use crate::{Array, DType, Slice, SliceMut};
 
-/// The number of elements of the widest value that are computed at a time.
-const BLOCK: usize = 1 << 14;
+/// The most elements of the widest value that are computed at a time: more do not stay in the cache.
+const BLOCK: usize = 1 << 15;
+
+/// The number of blocks for which fewer elements are computed at a time, so that threads share them, but no
+/// fewer than [`LEAST_BLOCK`].
+const BLOCKS: usize = 8;
+
+/// The least number of elements that are computed at a time, if there are as many.
+const LEAST_BLOCK: usize = 1 << 13;
+
+/// The number of multiplications of a product that take as long as an element of a pass.
+const PRODUCTS: usize = 64;
 
 /// Steps that compute rows of values from the same rows of others.
 #[derive(Debug)]
@@ -32,6 +42,8 @@ pub(crate) struct Rows {
     /// The number of rows whose columns are summed before the sums are merged with those of others.
     piece: usize,
     values: Vec<RowValue>,
+    /// Whether a step computes the value, which else is left out.
+    is_made: Vec<bool>,
     /// The position of each value among the outputs that have rows.
     outputs: Vec<Option<usize>>,
     steps: Vec<RowStep>,
@@ -46,12 +58,12 @@ pub(crate) enum RowWork {
     Pass(Arc<Fused>),
     /// Each row becomes a number.
     Reduce(Reduce),
+    /// The same, by machine code.
+    Fold(Arc<Fused>),
     /// Each column becomes a number.
     SumOfColumns,
-    /// Each row becomes a normalised one, its mean and its variance.
-    Normalize(Normalization),
-    /// The cotangent of rows, from normalised rows, variances, and the cotangents of the three.
-    NormalizeGradient(Normalization),
+    /// `alpha a b + beta c` for rows of `a`, with a `b` of this size.
+    Product { alpha: f64, beta: f64, size: usize },
 }
 
 /// A step, with the values that it reads and writes.
@@ -94,8 +106,10 @@ impl Rows {
         for step in &steps {
             let tables: &[usize] = match step.work {
                 RowWork::Pass(_) => &[],
-                RowWork::Reduce(_) | RowWork::SumOfColumns | RowWork::Normalize(_) => &[0],
-                RowWork::NormalizeGradient(_) => &[0, 2],
+                RowWork::Reduce(_)
+                | RowWork::Fold(_)
+                | RowWork::SumOfColumns
+                | RowWork::Product { .. } => &[0],
             };
             for &table in tables {
                 if let RowSource::Array(array) = step.inputs[table] {
@@ -109,16 +123,24 @@ impl Rows {
             outputs += usize::from(is_output);
             is_output.then(|| outputs - 1)
         });
+        let mut is_made = vec![false; values.len()];
+        let made = steps.iter().flat_map(|step| &step.outputs);
+        made.for_each(|&value| is_made[value] = true);
         let mut plan = Self {
             rows,
             block: 1,
             piece: 1,
             outputs: outputs.collect(),
+            is_made,
             values,
             steps,
             read_as_rows,
         };
-        plan.block = (BLOCK / plan.widest()).clamp(1, piece.unwrap_or(rows));
+        let share = (rows * plan.widest() / BLOCKS).clamp(LEAST_BLOCK, BLOCK);
+        plan.block = (share / plan.widest()).clamp(1, piece.unwrap_or(rows));
+        if plan.products() > 0 {
+            plan.block = matmul::block_of_rows(plan.block, rows).min(piece.unwrap_or(rows));
+        }
         plan.piece = piece.unwrap_or(plan.block);
         plan
     }
@@ -133,6 +155,7 @@ impl Rows {
     }
 
     fn computed(&self, arrays: &[Array]) -> Vec<Array> {
+        let arrays = &*self.with_factors(arrays);
         let mut buffers: Vec<Option<Buffer>> = (self.values.iter())
             .map(|value| {
                 let size = value.layout.shape.size();
@@ -151,7 +174,7 @@ impl Rows {
         let mut sums: Vec<Vec<ColumnSums>> = (0..self.rows.div_ceil(self.piece))
             .map(|_| self.sums().map(|(_, sum)| sum).collect())
             .collect();
-        let elements = self.rows * self.widest();
+        let elements = self.rows * (self.widest() + self.products() / PRODUCTS);
         let threads = elements >= PARALLEL && rayon::current_num_threads() > 1;
         let per_piece = (parts, chunks(&mut sums, 1));
         for_each_run(per_piece, threads, 1, &|first, run| {
@@ -171,6 +194,38 @@ impl Rows {
         let made = buffers.into_iter().zip(&self.values);
         made.filter_map(|(buffer, value)| Some(Array::of_buffer(buffer?, value.layout.clone())))
             .collect()
+    }
+
+    /// The machine code of the passes as text.
+    pub(crate) fn assembly(&self) -> Vec<String> {
+        let code = |step: &RowStep| match &step.work {
+            RowWork::Pass(fused) | RowWork::Fold(fused) => fused.assembly(),
+            RowWork::Reduce(_) | RowWork::SumOfColumns | RowWork::Product { .. } => None,
+        };
+        self.steps.iter().filter_map(code).collect()
+    }
+
+    /// The arrays, with the right factors of products in the order in which rows are multiplied.
+    fn with_factors<'a>(&self, arrays: &'a [Array]) -> Cow<'a, [Array]> {
+        let mut arrays = Cow::Borrowed(arrays);
+        for step in &self.steps {
+            if let RowWork::Product { .. } = step.work
+                && let RowSource::Array(b) = step.inputs[1]
+                && let Some(factor) = matmul::factor_of_rows(&arrays[b], self.rows)
+            {
+                arrays.to_mut()[b] = factor;
+            }
+        }
+        arrays
+    }
+
+    /// The number of multiplications for a row.
+    fn products(&self) -> usize {
+        let sizes = self.steps.iter().map(|step| match step.work {
+            RowWork::Product { size, .. } => size,
+            _ => 0,
+        });
+        sizes.sum()
     }
 
     /// The sums of columns, before the first row, with the numbers of their values.
@@ -213,10 +268,10 @@ impl<'a> Scratch<'a> {
         let buffers = plan
             .values
             .iter()
-            .zip(&plan.outputs)
-            .map(|(value, output)| {
+            .zip(plan.outputs.iter().zip(&plan.is_made))
+            .map(|(value, (output, is_made))| {
                 let is_own = output.is_none() || value.width == 1;
-                is_own.then(|| Buffer::of(value.dtype, plan.block * value.width))
+                (is_own && *is_made).then(|| Buffer::of(value.dtype, plan.block * value.width))
             });
         Self {
             plan,
@@ -318,8 +373,8 @@ impl<'a> Scratch<'a> {
     ) {
         let source = |i: usize| self.rows_of(step.inputs[i], start, rows, outs);
         match &step.work {
-            RowWork::Pass(fused) => {
-                let first = start * (targets[0].len() / rows);
+            RowWork::Pass(fused) | RowWork::Fold(fused) => {
+                let first = start * (fused.size() / self.plan.rows);
                 let inputs = step
                     .inputs
                     .iter()
@@ -340,25 +395,14 @@ impl<'a> Scratch<'a> {
                 let x = source(0);
                 reduce_rows(*reduction, x, x.len() / rows, targets[0].range(0, rows));
             }
-            RowWork::Normalize(rule) => {
-                let [y, mean, variance] = targets else {
-                    unreachable!("a normalisation has three results")
-                };
-                let x = source(0);
-                let out = [
-                    y.range(0, x.len()),
-                    mean.range(0, rows),
-                    variance.range(0, rows),
-                ];
-                normalize::normalize_rows(*rule, x, x.len() / rows, out);
-            }
-            RowWork::NormalizeGradient(rule) => {
-                let statistics = [1, 3, 4].map(|i| self.numbers_of(step.inputs[i], start, rows));
-                let statistics = statistics.each_ref().map(Buffer::as_run);
-                let (y, gy) = (source(0), source(2));
-                let width = y.len() / rows;
-                let out = targets[0].range(0, y.len());
-                normalize::gradient_rows(*rule, [y, gy], statistics, width, out);
+            RowWork::Product { alpha, beta, .. } => {
+                let [b, c] = [1, 2].map(|i| match step.inputs[i] {
+                    RowSource::Array(array) => &self.arrays[array],
+                    RowSource::Value(_) => unreachable!("it is there before"),
+                });
+                let len = rows * self.plan.width(step.outputs[0]);
+                let out = targets[0].range(0, len);
+                matmul::rows([*alpha, *beta], source(0), b, c, rows, out);
             }
             RowWork::SumOfColumns => unreachable!("it has no rows of its own"),
         }
@@ -388,25 +432,6 @@ impl<'a> Scratch<'a> {
                 }
             },
         }
-    }
-
-    /// A copy of one number for each row, which an array may repeat.
-    fn numbers_of(&self, source: RowSource, start: usize, rows: usize) -> Buffer {
-        let dtype = match source {
-            RowSource::Array(array) => self.arrays[array].dtype(),
-            RowSource::Value(value) => self.plan.values[value].dtype,
-        };
-        let mut copy = Buffer::of(dtype, rows);
-        match source {
-            RowSource::Array(array) if self.arrays[array].inline().is_some() => {
-                let element = self.arrays[array].inline().expect("it was asked");
-                with_word!(dtype, W => copy.as_mut_words::<W>().fill(W::of(element)));
-            }
-            RowSource::Array(_) | RowSource::Value(_) => {
-                convert(self.rows_of(source, start, rows, &[]), copy.as_mut_run());
-            }
-        }
-        copy
     }
 }
 

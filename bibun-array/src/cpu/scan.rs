@@ -54,9 +54,14 @@ fn run<T: Element, F: Fold<Input = T, Output = T>>(x: &Array, axis: usize) -> Ar
     if y.size() > 0 {
         let out = y.as_mut_slice::<T>();
         let threads = worth_threads(out.len());
-        let blocks = x.shape()[axis] * width;
-        for_each(chunks(out, blocks), threads, 1, &|_, block| {
-            let block = Block::<F> { block, width };
+        let length = x.shape()[axis];
+        let block = length * width * if width == 1 { SIDE } else { 1 };
+        for_each(chunks(out, block), threads, 1, &|_, block| {
+            let block = Block::<F> {
+                block,
+                length,
+                width,
+            };
             match const { F::SELDOM } {
                 true => dispatch_seldom(block),
                 false => Arch::new().dispatch(block),
@@ -66,9 +71,15 @@ fn run<T: Element, F: Fold<Input = T, Output = T>>(x: &Array, axis: usize) -> Ar
     y
 }
 
-/// Rows that are added up in place, each to the next.
+/// The number of rows of single numbers that are added up side by side, because each number waits for
+/// the one before it.
+const SIDE: usize = 4;
+
+/// Rows that are added up in place, each to the next; of one number each, up to [`SIDE`] times `length`
+/// of them.
 struct Block<'a, F: Fold> {
     block: &'a mut [F::Input],
+    length: usize,
     width: usize,
 }
 
@@ -81,8 +92,22 @@ impl<T: Element, F: Fold<Input = T, Output = T>> NullaryFnOnce for Block<'_, F> 
             *x = F::finish(*total, 1);
         };
         if self.width == 1 {
-            let mut total = F::EMPTY;
-            self.block.iter_mut().for_each(|x| next(&mut total, x));
+            let mut rows = self.block.chunks_exact_mut(self.length);
+            if rows.len() == SIDE {
+                let rows: [&mut [T]; SIDE] =
+                    std::array::from_fn(|_| rows.next().expect("they were counted"));
+                let ([a, b, c, d], mut totals) = (rows, [F::EMPTY; SIDE]);
+                for (((a, b), c), d) in a.iter_mut().zip(b).zip(c).zip(d) {
+                    for (total, x) in totals.iter_mut().zip([a, b, c, d]) {
+                        next(total, x);
+                    }
+                }
+                return;
+            }
+            for row in rows {
+                let mut total = F::EMPTY;
+                row.iter_mut().for_each(|x| next(&mut total, x));
+            }
             return;
         }
         let mut totals = vec![F::EMPTY; self.width];

@@ -1,17 +1,27 @@
 //! Sorting by integers that have the order of the elements, with the position in their lower bits:
-//! no two are equal, so a fast unstable sort produces the stable order.
+//! no two are equal, so a fast unstable sort produces the stable order. A few first elements are kept in
+//! order while a row is read, most of which is passed over by vector instructions.
 
 use std::borrow::Cow;
 
+use pulp::{Arch, NullaryFnOnce};
 use rayon::prelude::*;
+use smallvec::SmallVec;
 
 use super::threads::{chunks, for_each};
-use super::worth_threads;
+use super::{converted, worth_threads};
 use crate::dtype::with_accumulator;
-use crate::{Array, Element};
+use crate::{Array, DType, Element};
 
 /// The positions along `axis` of the first `count` elements in order.
 pub(super) fn argsort(x: &Array, axis: usize, descending: bool, count: usize) -> Array {
+    // Entries of f32 have room for positions of 32 bits.
+    let long = x.dtype() == DType::F32 && x.shape()[axis] > u32::MAX as usize;
+    let x = if long {
+        converted(x, DType::F64)
+    } else {
+        Cow::Borrowed(x)
+    };
     let rows = x.moveaxis(axis as isize, -1);
     let positions = with_accumulator!(x.dtype(), T => sort_rows::<T>(&rows, descending, count));
     positions.moveaxis(-1, axis as isize)
@@ -26,6 +36,9 @@ trait Sortable: Element {
     fn entry(self, position: usize, descending: bool) -> Self::Entry;
     /// The position in an entry.
     fn position(entry: Self::Entry) -> i64;
+    /// Whether the entry of an element that comes later may be before that of `other`. It is not if
+    /// this is false.
+    fn may_precede(self, other: Self, descending: bool) -> bool;
 }
 
 /// Stores the rank of an element, a `$rank`, and its position in one integer of type `$entry`.
@@ -44,27 +57,92 @@ macro_rules! sortable {
             fn position(entry: $entry) -> i64 {
                 (entry & <$entry>::from(<$rank>::MAX)) as i64
             }
+            #[inline(always)]
+            #[allow(clippy::neg_cmp_op_on_partial_ord, reason = "NaN may be before and after all")]
+            fn may_precede(self, other: Self, descending: bool) -> bool {
+                if descending { !(self <= other) } else { !(self >= other) }
+            }
         }
     )*};
 }
 sortable! {
     bool, u64 => u128, |x| u64::from(x);
     i64, u64 => u128, |x| x.cast_unsigned() ^ (1 << 63);
-    f32, u64 => u128, |x| float_rank(f64::from(x));
-    f64, u64 => u128, |x| float_rank(x);
+    f32, u32 => u64, |x| rank_of_single(x);
+    f64, u64 => u128, |x| rank_of_double(x);
 }
 
-/// An integer that orders as floats do, with all NaN equal and after infinity, and both zeros
-/// equal.
-#[inline]
-fn float_rank(x: f64) -> u64 {
-    if x.is_nan() {
-        return u64::MAX;
-    }
-    let bits = (x + 0.0).to_bits();
-    match bits >> 63 {
-        0 => bits | 1 << 63,
-        _ => !bits,
+/// Integers that order as floats do, with all NaN equal and after infinity, and both zeros equal.
+macro_rules! float_rank {
+    ($($name:ident: $float:ident => $rank:ident;)*) => {$(
+        #[inline]
+        fn $name(x: $float) -> $rank {
+            let bits = (x + 0.0).to_bits();
+            let rank = match bits >> ($rank::BITS - 1) {
+                0 => bits | 1 << ($rank::BITS - 1),
+                _ => !bits,
+            };
+            if x.is_nan() { $rank::MAX } else { rank }
+        }
+    )*};
+}
+float_rank! {
+    rank_of_single: f32 => u32;
+    rank_of_double: f64 => u64;
+}
+
+/// Up to as many entries are kept in order while a row is read.
+const FEW: usize = 32;
+/// The number of elements among which there is none of the first ones, most of the time.
+const BLOCK: usize = 64;
+
+/// The first entries of a row, in order.
+struct First<'a, T: Sortable> {
+    row: &'a [T],
+    count: usize,
+    descending: bool,
+}
+
+impl<T: Sortable> NullaryFnOnce for First<'_, T> {
+    type Output = SmallVec<[T::Entry; FEW]>;
+    #[inline(always)]
+    fn call(self) -> Self::Output {
+        let Self {
+            row,
+            count,
+            descending,
+        } = self;
+        let (start, rest) = row.split_at(count);
+        let entries = start
+            .iter()
+            .enumerate()
+            .map(|(i, &x)| x.entry(i, descending));
+        let mut first: Self::Output = entries.collect();
+        first.sort_unstable();
+        for (i, block) in rest.chunks(BLOCK).enumerate() {
+            let last = |first: &Self::Output| row[T::position(first[count - 1]) as usize];
+            let mut worst = last(&first);
+            let mut any = false;
+            for &x in block {
+                any |= x.may_precede(worst, descending);
+            }
+            if !any {
+                continue;
+            }
+            for (k, &x) in block.iter().enumerate() {
+                if !x.may_precede(worst, descending) {
+                    continue;
+                }
+                let entry = x.entry(count + i * BLOCK + k, descending);
+                if entry < first[count - 1] {
+                    first.pop();
+                    let place = first.partition_point(|&other| other < entry);
+                    first.insert(place, entry);
+                    worst = last(&first);
+                }
+            }
+        }
+        first
     }
 }
 
@@ -80,9 +158,24 @@ fn sort_rows<T: Sortable>(x: &Array, descending: bool, count: usize) -> Array {
             return;
         }
         let rows = out.len() / count;
+        let are_few = count <= FEW && count <= length / 4;
         // The approximate time of comparing and moving, in nanoseconds.
-        let work = |entries: usize| entries * (entries.max(2).ilog2() as usize) * 2;
+        let work = |entries: usize| match are_few {
+            true => entries,
+            false => entries * (entries.max(2).ilog2() as usize) * 2,
+        };
         let sort_row = |(row, out): (&[T], &mut [i64]), threads: bool| {
+            if are_few {
+                let first = Arch::new().dispatch(First {
+                    row,
+                    count,
+                    descending,
+                });
+                for (y, &entry) in out.iter_mut().zip(&first) {
+                    *y = T::position(entry);
+                }
+                return;
+            }
             let mut entries: Vec<T::Entry> = (row.iter().enumerate())
                 .map(|(i, &x)| x.entry(i, descending))
                 .collect();

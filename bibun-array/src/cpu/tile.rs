@@ -17,8 +17,11 @@ use pulp::{Simd, WithSimd};
 use super::is_plain;
 use super::matmul::Number;
 
-/// The largest number of vectors in a tile.
+/// The largest number of vectors in a tile, and in one of a single row.
 pub(super) const WIDE: usize = 3;
+pub(super) const LONG: usize = 8;
+/// The largest number of elements of any vector.
+pub(super) const LANES: usize = 16;
 
 /// A float with its vectors.
 pub(super) trait Float: Number {
@@ -49,6 +52,8 @@ pub(super) trait Float: Number {
     ) -> (Self::Vector<S>, Self::Vector<S>);
     /// The working memory of a thread. Its user takes it and puts it back.
     fn scratch() -> &'static LocalKey<Cell<Vec<Self>>>;
+    /// The same for transposed results.
+    fn turned() -> &'static LocalKey<Cell<Vec<Self>>>;
     /// The number of elements of a vector.
     #[inline(always)]
     fn lanes<S: Simd>() -> usize {
@@ -112,8 +117,7 @@ macro_rules! float {
                 y: S::$vector,
                 distance: usize,
             ) -> (S::$vector, S::$vector) {
-                // The largest number of elements of any vector.
-                let first: [$T; 16] = std::array::from_fn(|i| (i & distance == 0) as u8 as $T);
+                let first: [$T; LANES] = std::array::from_fn(|i| (i & distance == 0) as u8 as $T);
                 let first = simd.$greater(Self::load::<S>(&first), simd.$splat(0.5));
                 (
                     simd.$select(first, x, simd.$right(y, distance)),
@@ -123,6 +127,10 @@ macro_rules! float {
             fn scratch() -> &'static LocalKey<Cell<Vec<$T>>> {
                 thread_local!(static SCRATCH: Cell<Vec<$T>> = const { Cell::new(Vec::new()) });
                 &SCRATCH
+            }
+            fn turned() -> &'static LocalKey<Cell<Vec<$T>>> {
+                thread_local!(static TURNED: Cell<Vec<$T>> = const { Cell::new(Vec::new()) });
+                &TURNED
             }
         }
     };
@@ -196,7 +204,8 @@ pub(super) struct Target<'a, T> {
     pub(super) add: bool,
 }
 
-/// Computes sums over `k` and over all segments, for `count` rows and up to [`WIDE`] vectors.
+/// Computes sums over `k` and over all segments, for `count` rows and up to [`WIDE`] vectors, or [`LONG`]
+/// for a single row.
 #[inline(always)]
 pub(super) fn sums<S: Simd, T: Float>(
     simd: S,
@@ -275,6 +284,7 @@ impl<T: Float> Tile<'_, T> {
         match height {
             4 => self.of_height::<S, 4>(simd),
             2 => self.of_height::<S, 2>(simd),
+            _ if self.lanes.len() == LONG => simd.vectorize(Fixed::<T, 1, LONG>(self)),
             _ => self.of_height::<S, 1>(simd),
         }
     }
@@ -354,6 +364,122 @@ impl<T: Float, const M: usize, const N: usize> WithSimd for Fixed<'_, T, M, N> {
                     T::store_part(simd, out, sum);
                 }
             }
+        }
+    }
+}
+
+/// Rows of factors that are read anywhere, `memory[start + step]` for each step, and vectors of weights
+/// for one step after the other.
+pub(super) struct Scattered<'a, T> {
+    pub(super) memory: &'a [T],
+    pub(super) starts: &'a [usize],
+    pub(super) steps: &'a [usize],
+    /// More than any step.
+    pub(super) span: usize,
+    pub(super) weights: &'a [T],
+    /// The sums, a row for each start, up to the next whole tile.
+    pub(super) out: &'a mut [T],
+    /// Whether the sums go on from the content of the memory.
+    pub(super) add: bool,
+}
+
+/// Computes the sums of so many vectors, one step after the other.
+#[inline(always)]
+pub(super) fn scattered<S: Simd, T: Float>(simd: S, work: Scattered<'_, T>, vectors: usize) {
+    // Tiles for which a machine has no registers are not compiled for it.
+    if const { S::REGISTER_COUNT >= 32 } {
+        match vectors {
+            4 => return simd.vectorize(FixedScattered::<T, 6, 4>(work)),
+            3 => return simd.vectorize(FixedScattered::<T, 8, 3>(work)),
+            2 => return simd.vectorize(FixedScattered::<T, 8, 2>(work)),
+            _ => {}
+        }
+    }
+    match vectors {
+        2 => simd.vectorize(FixedScattered::<T, 6, 2>(work)),
+        _ => simd.vectorize(FixedScattered::<T, 8, 1>(work)),
+    }
+}
+
+/// The same in tiles of `M` rows and `N` vectors.
+struct FixedScattered<'a, T, const M: usize, const N: usize>(Scattered<'a, T>);
+
+impl<T: Float, const M: usize, const N: usize> WithSimd for FixedScattered<'_, T, M, N> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Scattered {
+            memory,
+            starts,
+            steps,
+            span,
+            weights,
+            out,
+            add,
+        } = self.0;
+        let lanes = T::lanes::<S>();
+        let width = N * lanes;
+        for (starts, out) in starts.chunks(M).zip(out.chunks_mut(M * width)) {
+            let mut factors = [&memory[..0]; M];
+            for (i, factors) in factors.iter_mut().enumerate() {
+                *factors = &memory[starts[i.min(starts.len() - 1)]..][..span];
+            }
+            let mut sums = [[T::splat(simd, T::ZERO); N]; M];
+            let out = &mut out[..M * width];
+            if add {
+                for i in 0..M {
+                    for v in 0..N {
+                        sums[i][v] = T::load::<S>(&out[i * width + v * lanes..]);
+                    }
+                }
+            }
+            for (&step, weights) in steps.iter().zip(weights.chunks_exact(width)) {
+                // Known of all rows at once.
+                assert!(step < span);
+                let mut read = [sums[0][0]; N];
+                for v in 0..N {
+                    read[v] = T::load::<S>(&weights[v * lanes..]);
+                }
+                for i in 0..M {
+                    let factor = T::splat(simd, factors[i][step]);
+                    for v in 0..N {
+                        sums[i][v] = T::multiply_add(simd, factor, read[v], sums[i][v]);
+                    }
+                }
+            }
+            for i in 0..M {
+                for v in 0..N {
+                    T::store::<S>(&mut out[i * width + v * lanes..], sums[i][v]);
+                }
+            }
+        }
+    }
+}
+
+/// The transpose of a square of vectors, each at the beginning of a slice.
+#[inline(always)]
+pub(super) fn transposed<'a, S: Simd, T: Float>(
+    simd: S,
+    row: impl Fn(usize) -> &'a [T],
+) -> [T::Vector<S>; LANES] {
+    let mut square = [T::splat(simd, T::ZERO); LANES];
+    for i in 0..T::lanes::<S>() {
+        square[i] = T::load::<S>(row(i));
+    }
+    exchange_all::<S, T, 8>(simd, &mut square);
+    exchange_all::<S, T, 4>(simd, &mut square);
+    exchange_all::<S, T, 2>(simd, &mut square);
+    exchange_all::<S, T, 1>(simd, &mut square);
+    square
+}
+
+/// One step of transposing a square of vectors.
+#[inline(always)]
+fn exchange_all<S: Simd, T: Float, const D: usize>(simd: S, square: &mut [T::Vector<S>; LANES]) {
+    let lanes = T::lanes::<S>();
+    for i in 0..LANES {
+        if D < lanes && i < lanes && i & D == 0 {
+            (square[i], square[i + D]) = T::exchange(simd, square[i], square[i + D], D);
         }
     }
 }

@@ -1,12 +1,15 @@
 //! The pass over the memory of a parameter: block by block, its gradient is prepared, changed and
 //! used while it is in the first-level cache.
 
+use std::hint::black_box;
 use std::mem;
 
 use pulp::{Arch, NullaryFnOnce};
 use smallvec::SmallVec;
 
 use super::elementwise::{Steps, gather};
+use super::threads::{chunks, for_each};
+use super::worth_threads;
 use crate::dtype::{Accumulator, with_float};
 use crate::kernel::Kernel;
 use crate::math::Machine;
@@ -15,6 +18,9 @@ use crate::{Array, Change, Element, Given, Slice, Update};
 
 /// The number of elements processed at a time if something has to be computed or gathered first.
 const BLOCK: usize = 1024;
+/// The number of elements that a thread takes at once, and whose squares are added up before those of
+/// others.
+const SHARE: usize = 1 << 16;
 
 pub(super) fn update(
     update: &Update,
@@ -55,22 +61,81 @@ fn pass<T: Machine + Element>(
             Given::Element(x) => x.item(),
         })
         .collect();
-    let parameter = parameter.as_mut_slice::<T>();
-    let mut state: SmallVec<[&mut [T]; 3]> = state.iter_mut().map(Array::as_mut_slice).collect();
-    let mut gradient = Prepared::new(update.changes(), gradient, parameter.len());
-    let (block, mut start) = (gradient.block, 0);
-    for parameter in parameter.chunks_mut(block) {
-        let len = parameter.len();
-        let gradient = gradient.at(start, parameter);
-        let own = state.iter_mut().map(|state| &mut state[start..start + len]);
-        run(
-            &given,
-            parameter,
-            gradient,
-            &mut own.collect::<SmallVec<[_; 3]>>(),
-        );
-        start += len;
+    let elements = parameter.as_mut_slice::<T>();
+    let state: SmallVec<[&mut [T]; 3]> = state.iter_mut().map(Array::as_mut_slice).collect();
+    let changes = update.changes();
+    if elements.len() < 2 * SHARE || !worth_threads(elements.len()) {
+        return Part {
+            start: 0,
+            elements,
+            state,
+        }
+        .run(&given, changes, gradient, run);
     }
+    let mut states: SmallVec<[_; 3]> = state.into_iter().map(|x| x.chunks_mut(SHARE)).collect();
+    let mut parts: Vec<Part<'_, T>> = (elements.chunks_mut(SHARE).enumerate())
+        .map(|(i, elements)| {
+            let state = states.iter_mut().map(|chunks| chunks.next());
+            let state = state.map(|chunk| chunk.expect("state has the size of its parameter"));
+            Part {
+                start: i * SHARE,
+                elements,
+                state: state.collect(),
+            }
+        })
+        .collect();
+    for_each(chunks(&mut parts, 1), true, 1, &|_, part| {
+        for part in part {
+            part.run(&given, changes, gradient, run);
+        }
+    });
+}
+
+/// Some elements of a parameter and of its state.
+struct Part<'a, T> {
+    start: usize,
+    elements: &'a mut [T],
+    state: SmallVec<[&'a mut [T]; 3]>,
+}
+
+impl<T: Machine + Element> Part<'_, T> {
+    fn run(&mut self, given: &[f64], changes: &[Change], gradient: &Array, run: Run<T>) {
+        let mut gradient = Prepared::new(changes, gradient, self.elements.len());
+        let (block, mut done) = (gradient.block, 0);
+        for elements in self.elements.chunks_mut(block) {
+            let len = elements.len();
+            if !changes.is_empty() {
+                gradient.fetch(self.start + done, len);
+                fetch(elements);
+                self.state
+                    .iter()
+                    .for_each(|state| fetch(&state[done..done + len]));
+            }
+            let gradient = gradient.at(self.start + done, elements);
+            let own = self
+                .state
+                .iter_mut()
+                .map(|state| &mut state[done..done + len]);
+            run(
+                given,
+                elements,
+                gradient,
+                &mut own.collect::<SmallVec<[_; 3]>>(),
+            );
+            done += len;
+        }
+    }
+}
+
+/// Reads an element of each line of memory. The lines are then on their way from far memory at once, and
+/// not only when one computation after the other asks for them.
+#[inline(never)]
+fn fetch<T: Machine>(elements: &[T]) {
+    let (mut sums, lines) = ([T::ZERO; 4], elements.chunks(64 / size_of::<T>()));
+    for (i, line) in lines.enumerate() {
+        sums[i % 4] = sums[i % 4] + line[0];
+    }
+    black_box(sums);
 }
 
 pub(super) fn sum_of_squares(changes: &[Change], parameter: &Array, gradient: &Array) -> Array {
@@ -86,41 +151,55 @@ pub(super) fn sum_of_squares(changes: &[Change], parameter: &Array, gradient: &A
 
 fn sum<T: Machine + Element>(changes: &[Change], parameter: &Array, gradient: &Array) -> f64 {
     let size = parameter.size();
-    let mut prepared = Prepared::<T>::new(changes, gradient, size);
-    let block = prepared.block;
     // Without changes the parameter is not read.
     let parameter = if changes.is_empty() {
         gradient
     } else {
         parameter
     };
-    let mut parameter = Source::<T>::new(parameter, block);
-    let (mut sums, mut rest) = ([0.0; 8], 0.0);
-    for start in (0..size).step_by(block) {
-        let parameter = parameter.at(start, block.min(size - start));
-        let (x, sums) = (prepared.at(start, parameter), &mut sums);
-        rest = Arch::new().dispatch(Squares { x, sums });
-    }
-    sums.iter().sum::<f64>() + rest
+    let share = |first: usize| {
+        let end = size.min(first + SHARE);
+        let mut prepared = Prepared::<T>::new(changes, gradient, end - first);
+        let block = prepared.block;
+        let mut parameter = Source::<T>::new(parameter, block);
+        let (mut sums, mut rest) = ([0.0; SUMS], 0.0);
+        for start in (first..end).step_by(block) {
+            let parameter = parameter.at(start, block.min(end - start));
+            let (x, sums) = (prepared.at(start, parameter), &mut sums);
+            rest = Arch::new().dispatch(Squares { x, sums });
+        }
+        sums.iter().sum::<f64>() + rest
+    };
+    // Memory delivers about four elements in a nanosecond.
+    let threads = worth_threads(size / 4);
+    let mut sums = vec![0.0; size.div_ceil(SHARE)];
+    for_each(chunks(&mut sums, 1), threads, 1, &|i, sum| {
+        sum.fill(share(i * SHARE));
+    });
+    sums.iter().sum()
 }
+
+/// The number of sums of squares side by side.
+const SUMS: usize = 32;
 
 /// Adds squares to independent sums. The output is the sum over the elements that do not fill them.
 struct Squares<'a, T> {
     x: &'a [T],
-    sums: &'a mut [f64; 8],
+    sums: &'a mut [f64; SUMS],
 }
 
 impl<T: Machine> NullaryFnOnce for Squares<'_, T> {
     type Output = f64;
     #[inline(always)]
     fn call(self) -> f64 {
-        let chunks = self.x.chunks_exact(self.sums.len());
-        let rest = chunks.remainder();
+        let (chunks, rest) = self.x.as_chunks::<SUMS>();
+        let mut sums = *self.sums;
         for chunk in chunks {
-            for (sum, x) in self.sums.iter_mut().zip(chunk) {
+            for (sum, x) in sums.iter_mut().zip(chunk) {
                 *sum += x.to_f64() * x.to_f64();
             }
         }
+        *self.sums = sums;
         rest.iter().map(|x| x.to_f64() * x.to_f64()).sum()
     }
 }
@@ -149,6 +228,13 @@ impl<'a, T: Machine + Element> Prepared<'a, T> {
             changes: changes.iter().map(sources).collect(),
             changed: [(); 2].map(|()| vec![T::ZERO; memory]),
             block,
+        }
+    }
+
+    /// Fetches the gradient of some elements.
+    fn fetch(&self, start: usize, len: usize) {
+        if let Source::Direct(elements) = &self.gradient {
+            fetch(&elements[start..start + len]);
         }
     }
 

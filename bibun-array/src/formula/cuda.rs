@@ -128,7 +128,6 @@ fn expression(operation: Operation, of: Type, v: &[u32]) -> Option<String> {
     let single = of == Type::Single;
     let bits = if single { SINGLE } else { DOUBLE };
     let constant = |x: f64| literal(x, single);
-    let shifter = 1.5 * 2f64.powi(bits.fraction as i32);
     let holder = 2f64.powi(bits.fraction as i32);
     let (to, from, fraction) = (bits.to, bits.from, bits.fraction);
     let call = |name: &str| {
@@ -168,12 +167,9 @@ fn expression(operation: Operation, of: Type, v: &[u32]) -> Option<String> {
         (ToNumber, [a]) => format!("({})v{a}", c_type(of)),
         (Widen, [a]) => format!("(double)v{a}"),
         (Narrow, [a]) => format!("(float)v{a}"),
-        (PowerOfTwo, [a]) => {
-            let shifted = constant(shifter + bits.bias);
-            format!("{from}({to}(v{a} + {shifted}) << {fraction})")
-        }
-        (IsOdd, [a]) => format!("({to}(v{a} + {}) & 1) != 0", constant(shifter)),
-        (HasBitOfTwo, [a]) => format!("({to}(v{a} + {}) & 2) != 0", constant(shifter)),
+        (PowerOfTwo, [a]) => format!("{from}({to}(v{a}) << {fraction})"),
+        (IsOdd, [a]) => format!("({to}(v{a}) & 1) != 0"),
+        (HasBitOfTwo, [a]) => format!("({to}(v{a}) & 2) != 0"),
         (Exponent, [a]) => {
             let (above, bias) = (bits.above_root, constant(holder + bits.bias));
             let held = format!("{to}({})", constant(holder));

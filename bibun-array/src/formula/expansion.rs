@@ -81,6 +81,8 @@ macro_rules! by_operation {
             Erf => Done::Number(n(0).erf()),
             Erfc => Done::Number(n(0).erfc()),
             Erfinv => Done::Number(n(0).erfinv()),
+            NormalDistribution => Done::Number(n(0).normal_distribution()),
+            NormalDensity => Done::Number(n(0).normal_density()),
             Lgamma => Done::Number(n(0).lgamma()),
             Digamma => Done::Number(n(0).digamma()),
             Fmod => Done::Number(n(0).fmod(n(1))),
@@ -152,6 +154,12 @@ impl Operation {
             _ => false,
         }
     }
+
+    /// Whether the CPU branches: for sine, cosine and tangent of f32, too, because what large angles
+    /// need costs more than all the rest.
+    pub(crate) const fn branches_on_cpu(self, precision: Type) -> bool {
+        matches!(self, Self::Sin | Self::Cos | Self::Tan) || self.branches(precision)
+    }
 }
 
 /// One step of the expansion of a named function. Arithmetic stays unchanged.
@@ -169,8 +177,8 @@ where
         (OneMinusSquare, &[x]) => composed::one_minus_square(x),
         (Direction, &[a, b]) => composed::direction(a, b),
         (Inversion, &[a, b]) => composed::inversion(a, b),
-        (Maximum, &[a, b]) => Symbol::select(b.less_equal(a) | a.is_nan(), a, b),
-        (Minimum, &[a, b]) => Symbol::select(a.less_equal(b) | a.is_nan(), a, b),
+        (Maximum, &[a, b]) => Symbol::select(a.less(b) | b.is_nan(), b, a),
+        (Minimum, &[a, b]) => Symbol::select(b.less(a) | b.is_nan(), b, a),
         (Sign, &[x]) => {
             let of_zero_or_nan = Symbol::select(x.equal(Symbol::ZERO), Symbol::ZERO, x);
             let below = Symbol::select(x.less(Symbol::ZERO), -Symbol::ONE, of_zero_or_nan);
@@ -187,9 +195,9 @@ where
         (Log1p, &[x]) => logarithm::log1p(x),
         (Softplus, &[x]) => logarithm::softplus(x),
         (Logaddexp, &[a, b]) => logarithm::logaddexp(a, b),
-        (Sin, &[x]) => trigonometric::sin_reduced(x),
-        (Cos, &[x]) => trigonometric::cos_reduced(x),
-        (Tan, &[x]) => trigonometric::tan_reduced(x),
+        (Sin, &[x]) => trigonometric::sin_everywhere(x),
+        (Cos, &[x]) => trigonometric::cos_everywhere(x),
+        (Tan, &[x]) => trigonometric::tan_everywhere(x),
         (Asin, &[x]) => trigonometric::asin(x),
         (Acos, &[x]) => trigonometric::acos(x),
         (Atan, &[x]) => trigonometric::atan(x),
@@ -203,6 +211,8 @@ where
         (Erf, &[x]) => error_function::erf(x),
         (Erfc, &[x]) => error_function::erfc(x),
         (Erfinv, &[x]) => error_function::erfinv(x),
+        (NormalDistribution, &[x]) => error_function::normal_distribution(x),
+        (NormalDensity, &[x]) => error_function::normal_density(x),
         (Rsqrt, &[x]) => power::rsqrt(x),
         (Cbrt, &[x]) => power::cbrt(x),
         (Hypot, &[a, b]) => power::hypot(a, b),
@@ -226,16 +236,20 @@ impl Formula {
     /// Panics if `precision` is neither of the two.
     #[must_use]
     pub fn expanded(&self, precision: Type) -> Self {
-        self.typed(precision).arithmetic()
+        let can_expand = |line: &Line| !line.operation.branches(line.value);
+        self.typed(precision).all_expanded(&can_expand)
     }
 
     /// A formula whose lines have types, with all functions expanded into arithmetic except those
-    /// that branch.
+    /// that [branch on the CPU](Operation::branches_on_cpu).
     pub(crate) fn arithmetic(&self) -> Self {
-        let can_expand = |line: &Line| !line.operation.branches(line.value);
-        let (mut formula, mut changed) = self.once_expanded(&can_expand);
+        self.all_expanded(&|line: &Line| !line.operation.branches_on_cpu(line.value))
+    }
+
+    fn all_expanded(&self, can_expand: &dyn Fn(&Line) -> bool) -> Self {
+        let (mut formula, mut changed) = self.once_expanded(can_expand);
         while changed {
-            (formula, changed) = formula.once_expanded(&can_expand);
+            (formula, changed) = formula.once_expanded(can_expand);
         }
         formula
     }
@@ -301,17 +315,28 @@ impl Formula {
 }
 
 impl Formula {
-    /// A formula whose lines have types, with sine, cosine and tangent of f64 expanded into
-    /// arithmetic, which is accurate up to `2^32`. Those of larger numbers are chosen as they are.
-    /// Returns `None` if there are none.
+    /// A formula whose lines have types, with sine, cosine and tangent expanded into arithmetic that is
+    /// accurate up to a limit. Those of larger numbers are chosen as they are. Returns `None` if there
+    /// are none.
     #[allow(
         dead_code,
         reason = "only the assembler asks for it, which not all systems have"
     )]
     pub(crate) fn with_reduced_angles(&self) -> Option<Self> {
         use Operation::{Cos, Sin, Tan};
-        let is_angle =
-            |line: &Line| line.value == Type::Double && matches!(line.operation, Sin | Cos | Tan);
+        fn reduced<P: Symbolic>(operation: Operation, argument: Node, whole: Node) -> Node
+        where
+            Symbol<P>: Kernel,
+        {
+            let x: Symbol<P> = Symbol::at(argument);
+            let reduced = match operation {
+                Sin => trigonometric::sin_reduced(x),
+                Cos => trigonometric::cos_reduced(x),
+                _ => trigonometric::tan_reduced(x),
+            };
+            Symbol::select(trigonometric::is_beyond(x), Symbol::at(whole), reduced).node()
+        }
+        let is_angle = |line: &Line| matches!(line.operation, Sin | Cos | Tan);
         if !self.lines.iter().any(is_angle) {
             return None;
         }
@@ -326,15 +351,10 @@ impl Formula {
                     places.push(node);
                     continue;
                 }
-                let x: Symbol<f64> = Symbol::at(arguments[0]);
-                let reduced = match line.operation {
-                    Sin => trigonometric::sin_reduced(x),
-                    Cos => trigonometric::cos_reduced(x),
-                    _ => trigonometric::tan_reduced(x),
-                };
-                let limit: Symbol<f64> = Symbol::from_f64((1_u64 << 32) as f64);
-                let is_beyond = limit.less(x.abs()) & x.abs().less(Symbol::INFINITY);
-                places.push(Symbol::select(is_beyond, Symbol::at(node), reduced).node());
+                places.push(match line.value {
+                    Type::Single => reduced::<f32>(line.operation, arguments[0], node),
+                    _ => reduced::<f64>(line.operation, arguments[0], node),
+                });
             }
             let results = self.results.iter().map(|node| places[node.index()]);
             results.collect()
@@ -399,6 +419,6 @@ where
     if !is_of_numbers || operation.value() != Type::Number {
         return None;
     }
-    let symbols: Vec<Symbol<P>> = arguments.iter().map(|&node| Symbol::at(node)).collect();
+    let symbols: Vec<Symbol<P>> = arguments.iter().map(|&node| Symbol::known(node)).collect();
     Some(step(operation, &symbols)?.node())
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::symbol::{traced, write};
 use super::{Formula, Line, Node, Operation, Type};
 use crate::dtype::Accumulator;
-use crate::{DType, Element, Scalar};
+use crate::{DType, Element, Reduce, Scalar};
 
 /// A formula among others that are computed together.
 #[derive(Clone, Debug)]
@@ -24,6 +24,25 @@ pub(crate) enum Source {
     Member(usize),
     /// A value that is known.
     Constant(Scalar),
+}
+
+/// What a pass makes of a result.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Target {
+    /// Its elements, of this dtype.
+    Elements(DType),
+    /// One element for each row of f32, as reductions of rows compute it.
+    Fold(Reduce),
+}
+
+impl Target {
+    /// The number of elements in each row.
+    pub(crate) const fn in_row(self, width: usize) -> usize {
+        match self {
+            Self::Elements(_) => width,
+            Self::Fold(_) => 1,
+        }
+    }
 }
 
 impl Line {
@@ -120,6 +139,18 @@ impl Formula {
             results.iter().map(|&member| made[member]).collect()
         });
         Self::new(lines, inputs.len(), 0, &results)
+    }
+
+    /// The formula of one input of this type, which is the result.
+    pub(crate) fn identity(of: Type) -> Self {
+        let input = Line::new(Operation::Input(0), of, &[]);
+        Self::new(vec![input], 1, 0, &[Node(0)])
+    }
+
+    /// The formula of some of the results, by their numbers.
+    pub(crate) fn with_results(&self, results: &[usize]) -> Self {
+        let results: Vec<Node> = results.iter().map(|&i| self.results[i]).collect();
+        Self::new(self.lines.clone(), self.inputs, self.given, &results)
     }
 
     /// The same formula with its lines in an order in which few values are alive at a time: each

@@ -23,7 +23,7 @@ mod symbol;
 
 use std::fmt;
 
-pub(crate) use fusion::{Member, Source};
+pub(crate) use fusion::{Member, Source, Target};
 pub use operation::{Operation, Type};
 pub use symbol::{Any, Symbol, Symbolic, SymbolicTruth};
 

@@ -228,6 +228,10 @@ operations! {
     Erfc = "erfc"(Number) -> Number [ERFC];
     /// The inverse of the error function.
     Erfinv = "erfinv"(Number) -> Number [ERFINV];
+    /// The distribution function of the standard normal distribution.
+    NormalDistribution = "normal_distribution"(Number) -> Number [NORMAL_DISTRIBUTION];
+    /// The density of the standard normal distribution.
+    NormalDensity = "normal_density"(Number) -> Number [NORMAL_DENSITY];
     /// `log |Γ(a)|`.
     Lgamma = "lgamma"(Number) -> Number [LGAMMA];
     /// The derivative of `log Γ(a)`.
@@ -238,11 +242,13 @@ operations! {
     /// The remainder of `floor(a / b)`.
     Remainder = "remainder"(Number, Number) -> Number [REMAINDER];
 
-    /// `2^a` of a whole number in the range of normal exponents, computed from its bits.
+    /// `2^n` of a whole number in the range of normal exponents, from the bits of its sum with 1.5 times the
+    /// first number whose neighbours are 1 apart, and the bias of exponents.
     PowerOfTwo = "power_of_two"(Number) -> Number;
-    /// Whether a whole number is odd.
+    /// Whether a whole number is odd, from the bits of its sum with 1.5 times the first number whose
+    /// neighbours are 1 apart.
     IsOdd = "is_odd"(Number) -> Truth;
-    /// Whether the second lowest bit of a whole number is set.
+    /// Whether the second lowest bit of a whole number is set, from the same sum.
     HasBitOfTwo = "has_bit_of_two"(Number) -> Truth;
     /// The exponent `k` of a positive normal number `2^k m` with `√½ <= m < √2`.
     Exponent = "exponent"(Number) -> Number;

@@ -110,6 +110,15 @@ impl<P: Symbolic> Symbol<P> {
         Self(Value::Line(node), PhantomData)
     }
 
+    /// The symbol of a line, whose value is known if it is a constant.
+    pub(super) fn known(node: Node) -> Self {
+        let operation = TRACE.with_borrow(|trace| trace.lines[node.index()].operation);
+        match operation {
+            Operation::Constant(bits) => Self(Value::Constant(bits), PhantomData),
+            _ => Self::at(node),
+        }
+    }
+
     /// A constant of the formula.
     pub(super) const fn constant(x: f64) -> Self {
         Self(Value::Constant(x.to_bits()), PhantomData)
@@ -133,6 +142,9 @@ impl<P: Symbolic> Symbol<P> {
     /// Writes a comparison of numbers.
     #[inline(never)]
     fn truth(operation: Operation, arguments: &[Self]) -> SymbolicTruth {
+        if let (Operation::IsNan, [Self(Value::Constant(bits), _)]) = (operation, arguments) {
+            return f64::from_bits(*bits).is_nan().into();
+        }
         SymbolicTruth(Value::Line(Self::line(operation, Type::Truth, arguments)))
     }
 
@@ -314,7 +326,8 @@ float! {
         log_sigmoid -> LogSigmoid, logistic_density -> LogisticDensity, softplus -> Softplus,
         sin -> Sin, cos -> Cos, tan -> Tan, asin -> Asin, acos -> Acos, atan -> Atan, sinh -> Sinh,
         cosh -> Cosh, tanh -> Tanh, asinh -> Asinh, acosh -> Acosh, atanh -> Atanh, erf -> Erf,
-        erfc -> Erfc, erfinv -> Erfinv, lgamma -> Lgamma, digamma -> Digamma,
+        erfc -> Erfc, erfinv -> Erfinv,
+        normal_distribution -> NormalDistribution, normal_density -> NormalDensity, lgamma -> Lgamma, digamma -> Digamma,
     }
     binary {
         maximum -> Maximum, minimum -> Minimum, hypot -> Hypot, powf -> Power,
@@ -342,14 +355,14 @@ macro_rules! kernel {
             fn narrow(x: Symbol<f64>) -> Self {
                 $narrow(x)
             }
-            fn power_of_two(n: Self) -> Self {
-                Self::number(Operation::PowerOfTwo, &[n])
+            fn power_of_two(sum: Self) -> Self {
+                Self::number(Operation::PowerOfTwo, &[sum])
             }
-            fn is_odd(n: Self) -> SymbolicTruth {
-                Self::truth(Operation::IsOdd, &[n])
+            fn is_odd(sum: Self) -> SymbolicTruth {
+                Self::truth(Operation::IsOdd, &[sum])
             }
-            fn has_bit_of_two(n: Self) -> SymbolicTruth {
-                Self::truth(Operation::HasBitOfTwo, &[n])
+            fn has_bit_of_two(sum: Self) -> SymbolicTruth {
+                Self::truth(Operation::HasBitOfTwo, &[sum])
             }
             fn exponent(self) -> Self {
                 Self::number(Operation::Exponent, &[self])

@@ -69,21 +69,29 @@ print("//! Polynomial coefficients and tables, written by `coefficients.py` besi
 
 R = mpf("0.34658")
 polynomial("EXP", "`(e^r - 1 - r) / r^2` for `|r| <= ln 2 / 2`",
-           lambda r: tail(r, mpf(1) / 2, lambda r: (exp(r) - 1 - r) / r**2), -R, R, {"f64": 10, "f32": 5})
+           lambda r: tail(r, mpf(1) / 2, lambda r: (exp(r) - 1 - r) / r**2), -R, R, {"f64": 10, "f32": 4})
+polynomial("EXP_BRIEF", "the same, exact enough for an f32",
+           lambda r: tail(r, mpf(1) / 2, lambda r: (exp(r) - 1 - r) / r**2), -R, R, {"f64": 4})
 L = log(mpf(2))
 polynomial("EXP2", "`(2^r - 1 - r ln 2) / r^2` for `|r| <= 1/2`",
            lambda r: tail(r, L**2 / 2, lambda r: (mpf(2) ** r - 1 - r * L) / r**2), -0.5, 0.5, {"f64": 10, "f32": 5})
 Z = ((sqrt(mpf(2)) - 1) / (sqrt(mpf(2)) + 1)) ** 2 * mpf("1.0001")
 polynomial("LN", "`(ln((1 + s) / (1 - s)) - 2 s) / s^3` in powers of `s^2` for `|s| <= 0.1716`",
-           lambda z: (log((1 + sqrt(z)) / (1 - sqrt(z))) - 2 * sqrt(z)) / sqrt(z) ** 3, 0, Z, {"f64": 7, "f32": 3})
+           lambda z: (log((1 + sqrt(z)) / (1 - sqrt(z))) - 2 * sqrt(z)) / sqrt(z) ** 3, 0, Z, {"f64": 7})
 polynomial("LN_REST", "`(ln((1 + s) / (1 - s)) - 2 s - 2/3 s^3) / s^5` in powers of `s^2`",
            lambda z: (log((1 + sqrt(z)) / (1 - sqrt(z))) - 2 * sqrt(z) - 2 * sqrt(z) ** 3 / 3) / sqrt(z) ** 5, 0, Z,
            {"f64": 7})
-Q = (pi / 4) ** 2 * mpf("1.0001")
+F = [sqrt(mpf(1) / 2) - 1, sqrt(mpf(2)) - 1]
+for name, degrees in ("LN", {"f32": 8}), ("LN_BRIEF", {"f64": 10}):
+    polynomial(name, "`(ln(1 + f) - f + f^2 / 2) / f^3` for `sqrt(1/2) <= 1 + f <= sqrt(2)`",
+               lambda f: tail(f, mpf(1) / 3, lambda f: (log(1 + f) - f + f**2 / 2) / f**3), *F, degrees)
+polynomial("LN_1P", "`(ln(1 + x) - x) / x^2` for `0 <= x <= 1`",
+           lambda x: tail(x, -mpf(1) / 2, lambda x: (log(1 + x) - x) / x**2), 0, 1, {"f32": 8})
+Q = (pi / 4) ** 2 * mpf("1.001")
 polynomial("SIN", "`(sin(r) - r) / r^3` in powers of `r^2` for `|r| <= pi / 4`",
            lambda z: (sin(sqrt(z)) - sqrt(z)) / sqrt(z) ** 3, 0, Q, {"f64": 6, "f32": 3})
 polynomial("COS", "`(cos(r) - 1 + r^2 / 2) / r^4` in powers of `r^2` for `|r| <= pi / 4`",
-           lambda z: (cos(sqrt(z)) - 1 + z / 2) / z**2, 0, Q, {"f64": 6, "f32": 3})
+           lambda z: (cos(sqrt(z)) - 1 + z / 2) / z**2, 0, Q, {"f64": 6, "f32": 2})
 polynomial("ASIN", "`(asin(s) - s) / s^3` in powers of `s^2` for `|s| <= 1/2`",
            lambda z: (asin(sqrt(z)) - sqrt(z)) / sqrt(z) ** 3, 0, 0.25, {"f64": 12, "f32": 5})
 polynomial("ATAN", "`(atan(s) - s) / s^3` in powers of `s^2` for `|s| <= tan(pi / 8)`",
@@ -96,6 +104,46 @@ polynomial("ERF", "`erf(x) / x - 1` in powers of `x^2` for `|x| <= 1`",
 
 polynomial("TANH", "`(tanh(x) - x) / x^3` in powers of `x^2` for `|x| <= 5/8`",
            lambda z: (mp.tanh(sqrt(z)) / sqrt(z) - 1) / z, 0, mpf("0.3907"), {"f32": 4})
+
+
+def quotient(name, comment, function, low, high, degrees):
+    """Numerator and denominator of a quotient of polynomials, with weights that make all of its errors alike."""
+    count, K = 160, mpf(2)  # Chebyshev nodes of (x - K) / (x + K), which are denser near 0
+    low, high = [(mpf(x) - K) / (mpf(x) + K) for x in (low, high)]
+    nodes = [(low + high) / 2 + (high - low) / 2 * cos(pi * (2 * k + 1) / (2 * count)) for k in range(count)]
+    xs = [K * (1 + t) / (1 - t) for t in nodes]
+    values = [function(x) for x in xs]
+    above, below = degrees
+    divisors, weights, best = [mpf(1)] * count, [mpf(1)] * count, None
+    for _ in range(12):
+        rows, right = mp.matrix(count, above + 1 + below), mp.matrix(count, 1)
+        for i, (x, y) in enumerate(zip(xs, values)):
+            scale = weights[i] / (y * divisors[i])
+            for j in range(above + 1):
+                rows[i, j] = scale * x**j
+            for j in range(1, below + 1):
+                rows[i, above + j] = -scale * y * x**j
+            right[i] = scale * y
+        solution, _ = mp.qr_solve(rows, right)
+        numerator = [solution[j] for j in range(above + 1)]
+        denominator = [mpf(1)] + [solution[above + j] for j in range(1, below + 1)]
+        divisors = [mp.polyval(denominator[::-1], x) for x in xs]
+        errors = [abs(mp.polyval(numerator[::-1], x) / d / y - 1) for x, y, d in zip(xs, values, divisors)]
+        if best is None or max(errors) < best[0]:
+            best = max(errors), numerator, denominator
+        weights = [w * (mpf("0.2") + e / max(errors)) for w, e in zip(weights, errors)]
+    parts = [[single(c) for c in part] for part in best[1:]]
+    value = lambda x: mp.polyval(parts[0][::-1], x) / mp.polyval(parts[1][::-1], x)
+    error = max(abs(value(x) / y - 1) for x, y in zip(xs, values))
+    print(f"/// {comment};\n/// relative error {mp.nstr(error, 2)}.")
+    lists = ", ".join("&[" + ", ".join(literal(c, "f32") for c in part) + "]" for part in parts)
+    print(f"pub(super) const {name}_F32: (&[f32], &[f32]) = ({lists});\n")
+
+
+def erfcx(x):
+    if x < 15:
+        return exp(x * x) * erfc(x)
+    return sum((-1) ** k * mp.fac2(2 * k - 1) / (2 * x * x) ** k for k in range(10)) / (x * sqrt(pi))
 
 
 def scaled_erfc(K):
@@ -117,6 +165,8 @@ comment = "`(x + {0}) e^(x^2) erfc(x)` in powers of `t = (x - {0}) / (x + {0})` 
 polynomial("ERFC", comment.format(3, 0.74, 29), scaled_erfc(K), t_of("0.74", K), t_of(29, K), {"f64": 20})
 K = mpf(2)
 polynomial("ERFC", comment.format(2, 0, 10.1), scaled_erfc(K), t_of(0, K), t_of("10.1", K), {"f32": 10})
+quotient("NORMAL_TAIL", "`e^(x^2 / 2)` times the normal distribution of `-x` for `0 <= x <= 14.5`, as a quotient",
+         lambda x: erfcx(x / sqrt(mpf(2))) / 2, 0, "14.5", (4, 5))
 polynomial("LN_ERFC", "`ln erfc(x)` for `1 <= x <= 4`", lambda x: log(erfc(x)), 1, 4, {"f32": 8})
 
 

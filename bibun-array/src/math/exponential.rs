@@ -1,18 +1,19 @@
 //! `exp`, `exp2`, `expm1` and `sigmoid`.
 //!
 //! Method: `x = n ln 2 + r` with `|r| <= ln 2 / 2` by Cody and Waite's two-part constant, a
-//! polynomial for `(e^r - 1 - r) / r^2`, and a multiplication by `2^n` in two halves, so that
-//! results at both ends of the range, subnormal ones included, are rounded once. Results of `exp`
+//! polynomial for `(e^r - 1 - r) / r^2`, and a multiplication by `2^n` in two factors, so that
+//! results at both ends of the range, subnormal ones included, are rounded once. The sum that rounds to
+//! `n` already has the bits of `2^n`. Results of `exp`
 //! that are zero are not computed, because processors take many times as long for a product that is
 //! too small.
 //! Bounds: `exp`, `exp2` 1 ulp, `expm1`, `sigmoid` 1.5 ulp.
 //! Source: Cody and Waite, "Software Manual for the Elementary Functions" (1980);
 //! Muller, "Elementary Functions", third edition.
 
-use super::coefficients::{EXP_F32, EXP_F64, EXP2_F32, EXP2_F64};
+use super::coefficients::{EXP_BRIEF_F64, EXP_F32, EXP_F64, EXP2_F32, EXP2_F64};
 use super::kernel::{
-    Kernel, half_epsilon, nearest, nearest_product, ordered_sum, polynomial, quotient, scale,
-    two_sum,
+    Kernel, Precision, half_epsilon, nearest, nearest_product, ordered_sum, polynomial,
+    power_of_two, quotient, scale, two_sum,
 };
 
 /// The constants of the exponential functions.
@@ -32,6 +33,9 @@ pub(crate) trait Exponential: Copy + 'static {
     const EXP2_RANGE: (Self, Self);
     /// Below this, `e^x - 1` is rounded to -1.
     const EXPM1_FLOOR: Self;
+    /// For `2^n` in two factors: the second, and what it adds to the exponent of the first. In a
+    /// result below 1 the second may make a subnormal number, in others infinity.
+    const LAST_FACTORS: [(Self, Self); 2];
 }
 
 impl Exponential for f32 {
@@ -43,6 +47,7 @@ impl Exponential for f32 {
     const EXP_RANGE: (Self, Self) = (-104.0, 89.6);
     const EXP2_RANGE: (Self, Self) = (-151.0, 129.0);
     const EXPM1_FLOOR: Self = -18.0;
+    const LAST_FACTORS: [(Self, Self); 2] = [(1.0 / (1_u64 << 32) as f32, 32.0), (4.0, -2.0)];
 }
 
 impl Exponential for f64 {
@@ -54,6 +59,7 @@ impl Exponential for f64 {
     const EXP_RANGE: (Self, Self) = (-746.0, 710.6);
     const EXP2_RANGE: (Self, Self) = (-1076.0, 1025.0);
     const EXPM1_FLOOR: Self = -40.0;
+    const LAST_FACTORS: [(Self, Self); 2] = [(1.0 / (1_u128 << 64) as f64, 64.0), (4.0, -2.0)];
 }
 
 /// `x` clamped to the range. NaN stays NaN.
@@ -74,6 +80,31 @@ fn reduce<T: Kernel>(x: T) -> (T, T, T) {
     (n, r, (-n).mul_add(second, high - r))
 }
 
+/// `(n + shifter, r)` with `x = n ln 2 + r`.
+#[inline(always)]
+fn reduce_onto<T: Kernel>(x: T, shifter: T) -> (T, T) {
+    let sum = x.mul_add(T::of(T::Precision::LOG2_E), shifter);
+    let n = sum - shifter;
+    let (first, second) = T::pair(T::Precision::LN_2);
+    (sum, (-n).mul_add(second, (-n).mul_add(first, x)))
+}
+
+/// The same with [`Precision::POWER_SHIFTER`], for an `n` so small that `ln 2` is exact enough.
+#[inline(always)]
+fn reduce_briefly<T: Kernel>(x: T) -> (T, T) {
+    let shifter = T::of(T::Precision::POWER_SHIFTER);
+    let sum = x.mul_add(T::of(T::Precision::LOG2_E), shifter);
+    let (ln_2, _) = T::pair(T::Precision::LN_2_NEAREST);
+    (sum, (shifter - sum).mul_add(ln_2, x))
+}
+
+/// `e^r` for `|r| <= ln 2 / 2`.
+#[inline(always)]
+fn exp_of_rest<T: Kernel>(r: T) -> T {
+    let slope = polynomial(r, T::Precision::EXP).mul_add(r, T::ONE);
+    slope.mul_add(r, T::ONE)
+}
+
 /// `e^(x + x_low)` as `(m, n)`, meaning `2^n m`, for an `x_low` of at most a few ulp of `x`.
 #[inline(always)]
 pub(crate) fn exp_parts<T: Kernel>(x: T, x_low: T) -> (T, T) {
@@ -85,30 +116,26 @@ pub(crate) fn exp_parts<T: Kernel>(x: T, x_low: T) -> (T, T) {
     )
 }
 
-/// The same to about 1 ulp, for an `x` in the range.
-#[inline(always)]
-pub(crate) fn exp_parts_briefly<T: Kernel>(x: T, x_low: T) -> (T, T) {
-    let (n, r, _) = reduce(x);
-    let r = r + x_low;
-    let m = T::ONE + (r * r).mul_add(polynomial(r, T::Precision::EXP), r);
-    (m, n)
-}
-
 /// `2^-shift e^x`.
 #[inline(always)]
 pub(crate) fn exp_shifted<T: Kernel>(x: T, shift: T) -> T {
     let (n, r, _) = reduce(clamp(x, T::Precision::EXP_RANGE));
-    scale(
-        T::ONE + (r * r).mul_add(polynomial(r, T::Precision::EXP), r),
-        n - shift,
-    )
+    scale(exp_of_rest(r), n - shift)
 }
 
-/// `e^x` for an `x` so close to 0 that neither `e^x` nor `2^n` leaves the normal numbers.
+/// `e^x` for an `x` so close to 0 that neither `e^x` nor `2^n` leaves the normal numbers, with an error
+/// of `1e-9 x`.
 #[inline(always)]
 pub(crate) fn exp_near_one<T: Kernel>(x: T) -> T {
-    let (n, r, _) = reduce(x);
-    (T::ONE + (r * r).mul_add(polynomial(r, T::Precision::EXP), r)) * T::power_of_two(n)
+    let (sum, r) = reduce_briefly(x);
+    exp_of_rest(r) * T::power_of_two(sum)
+}
+
+/// `1 + e^x` in the same way.
+#[inline(always)]
+pub(crate) fn one_plus_exp_near_one<T: Kernel>(x: T) -> T {
+    let (sum, r) = reduce_briefly(x);
+    exp_of_rest(r).mul_add(T::power_of_two(sum), T::ONE)
 }
 
 #[inline(always)]
@@ -116,9 +143,46 @@ pub(crate) fn exp<T: Kernel>(x: T) -> T {
     let zero = x.less(T::of(T::Precision::EXP_RANGE.0));
     let x = T::select(zero, T::ZERO, x);
     let high = T::of(T::Precision::EXP_RANGE.1);
-    let (n, r, _) = reduce(T::select(x.greater(high), high, x));
-    let m = T::ONE + (r * r).mul_add(polynomial(r, T::Precision::EXP), r);
-    T::select(zero, T::ZERO, scale(m, n))
+    let x = T::select(x.greater(high), high, x);
+    let negative = x.less(T::ZERO);
+    let [(below, add_below), (above, add_above)] = T::Precision::LAST_FACTORS.map(T::pair);
+    let shifter = T::of(T::Precision::POWER_SHIFTER);
+    let shifter = T::select(negative, shifter + add_below, shifter + add_above);
+    let (sum, r) = reduce_onto(x, shifter);
+    let y = exp_of_rest(r) * T::power_of_two(sum) * T::select(negative, below, above);
+    T::select(zero, T::ZERO, y)
+}
+
+/// The same for an `x` that is not positive, with the same bits.
+#[inline(always)]
+pub(crate) fn exp_of_negative<T: Kernel>(x: T) -> T {
+    let zero = x.less(T::of(T::Precision::EXP_RANGE.0));
+    let x = T::select(zero, T::ZERO, x);
+    let (last, add) = T::pair(T::Precision::LAST_FACTORS[0]);
+    let (sum, r) = reduce_onto(x, T::of(T::Precision::POWER_SHIFTER) + add);
+    let y = exp_of_rest(r) * T::power_of_two(sum) * last;
+    T::select(zero, T::ZERO, y)
+}
+
+/// `factor e^(x + x_low)` for an `x` from the range that is not positive, a small `x_low`, and a factor
+/// from 1/64 to 64.
+#[inline(always)]
+pub(crate) fn scaled_exp<T: Kernel>(x: T, x_low: T, factor: T) -> T {
+    let (last, add) = T::pair(T::Precision::LAST_FACTORS[0]);
+    let shifter = T::of(T::Precision::POWER_SHIFTER) + add;
+    let sum = x.mul_add(T::of(T::Precision::LOG2_E), shifter);
+    let n = sum - shifter;
+    let (first, second) = T::pair(T::Precision::LN_2);
+    let r = (-n).mul_add(first, x) + (-n).mul_add(second, x_low);
+    exp_of_rest(r) * factor * T::power_of_two(sum) * last
+}
+
+/// `e^x` to 27 bits, where that is a number of f32.
+#[inline(always)]
+pub(crate) fn exp_briefly<T: Kernel<Precision = f64>>(x: T) -> T {
+    let (sum, r) = reduce_briefly(clamp(x, (-110.0, 90.0)));
+    let slope = polynomial(r, EXP_BRIEF_F64).mul_add(r, T::ONE);
+    slope.mul_add(r, T::ONE) * T::power_of_two(sum)
 }
 
 #[inline(always)]
@@ -139,7 +203,7 @@ pub(crate) fn expm1_quarter<T: Kernel>(x: T) -> (T, T) {
         (T::Precision::EXPM1_FLOOR, T::Precision::EXP_RANGE.1),
     ));
     let (p, p_low) = ordered_sum(r, (r * r).mul_add(polynomial(r, T::Precision::EXP), r_low));
-    let power = T::power_of_two(n - T::TWO);
+    let power = power_of_two(n - T::TWO);
     let (high, low) = two_sum(power - T::HALF * T::HALF, power * p);
     (high, power.mul_add(p_low, low))
 }
@@ -159,7 +223,7 @@ pub(crate) fn expm1<T: Kernel>(x: T) -> T {
 pub(crate) fn sigmoid<T: Kernel>(x: T) -> T {
     // With e = e^-|x| the sum 1 + e neither overflows nor cancels: 1 / (1 + e) on the right of
     // zero, e / (1 + e) on the left.
-    let e = exp(-x.abs());
+    let e = exp_of_negative(-x.abs());
     let numerator = T::select(x.less(T::ZERO), e, T::ONE);
     quotient((numerator, T::ZERO), ordered_sum(T::ONE, e))
 }

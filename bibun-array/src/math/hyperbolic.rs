@@ -8,7 +8,7 @@
 //! Beebe, "The Mathematical-Function Computation Handbook" (2017).
 
 use super::coefficients::TANH_F32;
-use super::exponential::{Exponential, exp_near_one, exp_shifted, expm1_quarter};
+use super::exponential::{Exponential, exp_shifted, expm1_quarter, one_plus_exp_near_one};
 use super::kernel::{Kernel, half_epsilon, polynomial, quotient, two_sum};
 use super::logarithm::log1p;
 use super::trigonometric::unless_tiny;
@@ -40,7 +40,7 @@ impl Hyperbolic for f32 {
         // From here on, tanh is rounded to 1.
         let limit = T::of(9.03);
         let a = T::select(x.abs().greater(limit), limit, x.abs());
-        let far = T::ONE - T::TWO / (exp_near_one(T::TWO * a) + T::ONE);
+        let far = T::ONE - T::TWO / one_plus_exp_near_one(T::TWO * a);
         let z = a * a;
         let near = (a * z).mul_add(polynomial(z, TANH_F32), a);
         T::select(a.less(T::of(0.625)), near, far).copysign(x)

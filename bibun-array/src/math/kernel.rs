@@ -32,14 +32,16 @@ pub(crate) trait Kernel: Float {
     /// The nearest number to one in double precision.
     fn narrow(x: Self::Double) -> Self;
 
-    /// `2^n` for an integer `n` in the range of normal exponents.
-    fn power_of_two(n: Self) -> Self;
+    /// `2^n` for an integer `n` in the range of normal exponents, given the sum of `n` and
+    /// [`Precision::POWER_SHIFTER`].
+    fn power_of_two(sum: Self) -> Self;
 
-    /// Whether an integer `n` is odd.
-    fn is_odd(n: Self) -> Self::Truth;
+    /// Whether an integer is odd, given its sum with [`Precision::SHIFTER`].
+    fn is_odd(sum: Self) -> Self::Truth;
 
-    /// Whether the second lowest bit of an integer `n` is set: `n` modulo 4 is 2 or 3.
-    fn has_bit_of_two(n: Self) -> Self::Truth;
+    /// Whether the second lowest bit of an integer is set, which is 2 or 3 modulo 4, given its sum
+    /// with [`Precision::SHIFTER`].
+    fn has_bit_of_two(sum: Self) -> Self::Truth;
 
     /// The exponent `k` of a positive normal number `x = 2^k m` with `sqrt(1/2) <= m < sqrt(2)`.
     fn exponent(self) -> Self;
@@ -60,6 +62,8 @@ pub(crate) trait Precision:
 {
     /// `1.5 * 2^p` for `p` fraction bits: adding it leaves an integer in the low bits of the sum.
     const SHIFTER: Self;
+    /// The sum of that and the bias of exponents.
+    const POWER_SHIFTER: Self;
     /// The distance from 1 to the next larger number.
     const EPSILON: Self;
     /// The smallest normal number.
@@ -72,6 +76,7 @@ macro_rules! kernel {
     ($float:ident, $bits:ident, $fraction_bits:literal) => {
         impl Precision for $float {
             const SHIFTER: Self = 1.5 * (1_u64 << $fraction_bits) as Self;
+            const POWER_SHIFTER: Self = Self::SHIFTER + (Self::MAX_EXP - 1) as Self;
             const EPSILON: Self = Self::EPSILON;
             const MIN_POSITIVE: Self = Self::MIN_POSITIVE;
             const LIFT: (Self, Self) = (
@@ -100,19 +105,18 @@ macro_rules! kernel {
             }
 
             #[inline(always)]
-            fn power_of_two(n: Self) -> Self {
-                const BIAS: $float = ($float::MAX_EXP - 1) as $float;
-                Self::from_bits((n + (Self::SHIFTER + BIAS)).to_bits() << $fraction_bits)
+            fn power_of_two(sum: Self) -> Self {
+                Self::from_bits(sum.to_bits() << $fraction_bits)
             }
 
             #[inline(always)]
-            fn is_odd(n: Self) -> bool {
-                (n + Self::SHIFTER).to_bits() & 1 != 0
+            fn is_odd(sum: Self) -> bool {
+                sum.to_bits() & 1 != 0
             }
 
             #[inline(always)]
-            fn has_bit_of_two(n: Self) -> bool {
-                (n + Self::SHIFTER).to_bits() & 2 != 0
+            fn has_bit_of_two(sum: Self) -> bool {
+                sum.to_bits() & 2 != 0
             }
 
             #[inline(always)]
@@ -186,7 +190,13 @@ pub(super) fn nearest_product<T: Kernel>(x: T, y: T) -> T {
 #[inline(always)]
 pub(super) fn scale<T: Kernel>(x: T, n: T) -> T {
     let half = nearest_product(n, T::HALF);
-    x * T::power_of_two(half) * T::power_of_two(n - half)
+    x * power_of_two(half) * power_of_two(n - half)
+}
+
+/// `2^n` for an integer `n` in the range of normal exponents.
+#[inline(always)]
+pub(super) fn power_of_two<T: Kernel>(n: T) -> T {
+    T::power_of_two(n + T::of(T::Precision::POWER_SHIFTER))
 }
 
 /// A positive number, which may be subnormal, as `(k, m)` with `x = 2^k m` and

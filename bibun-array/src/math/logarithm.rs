@@ -9,45 +9,88 @@
 //! multiply-add makes cheap; Muller, "Elementary Functions", third edition.
 
 use super::Float;
-use super::coefficients::{LN_F32, LN_F64, LN_REST_F64};
-use super::exponential::{Exponential, exp};
-use super::kernel::{Kernel, half_epsilon, ordered_sum, polynomial, split, two_product, two_sum};
+use super::coefficients::{LN_1P_F32, LN_BRIEF_F64, LN_F32, LN_F64, LN_REST_F64};
+use super::exponential::{Exponential, exp_of_negative};
+use super::kernel::{
+    Kernel, half_epsilon, ordered_sum, polynomial, power_of_two, split, two_product, two_sum,
+};
 
 /// The constants of the logarithms.
 pub(crate) trait Logarithm: Exponential {
-    /// `(2 atanh s - 2 s) / s^3` in powers of `s^2`.
-    const LN: &'static [Self];
     /// `log2 e` as the nearest number and the rest.
     const LOG2_E: (Self, Self);
     /// `log10 e` as the nearest number and the rest.
     const LOG10_E: (Self, Self);
     /// `log10 2` in two parts: a product of the first with any exponent is exact.
     const LOG10_2: (Self, Self);
+
+    /// `ln(1 + f)` as `high + low` for `sqrt(1/2) <= 1 + f < sqrt(2)`.
+    fn ln_of_fraction<T: Kernel<Precision = Self>>(f: T) -> (T, T);
+
+    /// The same with less error in `high`.
+    fn ln_of_fraction_in_parts<T: Kernel<Precision = Self>>(f: T) -> (T, T) {
+        Self::ln_of_fraction(f)
+    }
+
+    /// `ln(1 + x)` for `x` from 0 to 1.
+    fn log1p_to_one<T: Kernel<Precision = Self>>(x: T) -> T;
 }
 
 impl Logarithm for f32 {
-    const LN: &'static [Self] = LN_F32;
     const LOG2_E: (Self, Self) = (std::f32::consts::LOG2_E, 1.925963e-8);
     const LOG10_E: (Self, Self) = (std::f32::consts::LOG10_E, -1.010305e-8);
     const LOG10_2: (Self, Self) = (0.3010254, 4.605039e-6);
+
+    #[inline(always)]
+    fn ln_of_fraction<T: Kernel<Precision = Self>>(f: T) -> (T, T) {
+        let slope = polynomial(f, LN_F32).mul_add(f, -T::HALF);
+        (f, f * f * slope)
+    }
+
+    #[inline(always)]
+    fn ln_of_fraction_in_parts<T: Kernel<Precision = Self>>(f: T) -> (T, T) {
+        let square = f * f;
+        let (high, low) = ordered_sum(f, -(T::HALF * square));
+        (high, (square * f).mul_add(polynomial(f, LN_F32), low))
+    }
+
+    #[inline(always)]
+    fn log1p_to_one<T: Kernel<Precision = Self>>(x: T) -> T {
+        (x * x).mul_add(polynomial(x, LN_1P_F32), x)
+    }
 }
 
 impl Logarithm for f64 {
-    const LN: &'static [Self] = LN_F64;
     const LOG2_E: (Self, Self) = (std::f64::consts::LOG2_E, 2.0355273740931033e-17);
     const LOG10_E: (Self, Self) = (std::f64::consts::LOG10_E, 1.098319650216765e-17);
     const LOG10_2: (Self, Self) = (0.30102999560767785, 5.630334806675098e-11);
+
+    #[inline(always)]
+    fn ln_of_fraction<T: Kernel<Precision = Self>>(f: T) -> (T, T) {
+        let s = f / (T::TWO + f);
+        let z = s * s;
+        let half_square = T::HALF * f * f;
+        let tail = s * z.mul_add(polynomial(z, LN_F64), half_square);
+        let (high, low) = ordered_sum(f, -half_square);
+        (high, low + tail)
+    }
+
+    #[inline(always)]
+    fn log1p_to_one<T: Kernel<Precision = Self>>(x: T) -> T {
+        log1p(x)
+    }
 }
 
 /// `ln(1 + f)` as `high + low` for `sqrt(1/2) <= 1 + f < sqrt(2)`.
 #[inline(always)]
 fn ln_of_fraction<T: Kernel>(f: T) -> (T, T) {
-    let s = f / (T::TWO + f);
-    let z = s * s;
-    let half_square = T::HALF * f * f;
-    let tail = s * z.mul_add(polynomial(z, T::Precision::LN), half_square);
-    let (high, low) = ordered_sum(f, -half_square);
-    (high, low + tail)
+    T::Precision::ln_of_fraction(f)
+}
+
+/// The same with a low part that is a hundredth of the high one.
+#[inline(always)]
+fn ln_of_fraction_in_parts<T: Kernel>(f: T) -> (T, T) {
+    T::Precision::ln_of_fraction_in_parts(f)
 }
 
 /// Sets the values of a logarithm at zero, at infinity, below zero and at NaN.
@@ -61,7 +104,8 @@ fn at_the_ends<T: Float>(x: T, y: T) -> T {
 /// `k unit + (high + low)`, where `k` times the first part of the unit is exact.
 #[inline(always)]
 fn add_exponent<T: Kernel>(k: T, unit: (T, T), (high, low): (T, T)) -> T {
-    let (sum, rest) = ordered_sum(k * unit.0, high);
+    let sum = k.mul_add(unit.0, high);
+    let rest = high - (-k).mul_add(unit.0, sum);
     sum + (rest + k.mul_add(unit.1, low))
 }
 
@@ -78,7 +122,7 @@ pub(crate) fn ln<T: Kernel>(x: T) -> T {
 #[inline(always)]
 fn logarithm<T: Kernel>(x: T, per_e: (T, T), per_2: (T, T)) -> T {
     let (k, m) = split(x);
-    let (high, low) = ln_of_fraction(m - T::ONE);
+    let (high, low) = ln_of_fraction_in_parts(m - T::ONE);
     let (product, rest) = two_product(high, per_e.0);
     let rest = low.mul_add(per_e.0, high.mul_add(per_e.1, rest));
     at_the_ends(x, add_exponent(k, per_2, (product, rest)))
@@ -106,24 +150,30 @@ pub(crate) fn log10<T: Kernel>(x: T) -> T {
 #[inline(always)]
 pub(crate) fn log1p<T: Kernel>(x: T) -> T {
     let (u, u_low) = two_sum(T::ONE, x);
-    let (k, m) = split(u);
-    let (high, low) = ln_of_fraction(m - T::ONE);
-    let y = at_the_ends(
-        u,
-        add_exponent(k, T::pair(T::Precision::LN_2), (high, low + u_low / u)),
-    );
+    let (k, m) = (u.exponent(), u.fraction());
+    // Beyond 2^100 there is nothing to correct, and no number for the reciprocal of the power.
+    let most = T::from_f64(100.0);
+    let reciprocal = power_of_two(-T::select(k.greater(most), most, k));
+    let f = m - T::ONE;
+    // For so small a correction, a parabola is good enough for 1 / m.
+    let slope = f.mul_add(T::from_f64(0.7), -T::ONE);
+    let reciprocal = reciprocal * slope.mul_add(f, T::ONE);
+    let (high, low) = ln_of_fraction_in_parts(f);
+    let low = u_low.mul_add(reciprocal, low);
+    let y = at_the_ends(u, add_exponent(k, T::pair(T::Precision::LN_2), (high, low)));
     T::select(x.abs().less(half_epsilon()), x, y)
 }
 
 /// `ln(1 + e^x) = max(x, 0) + log1p(e^-|x|)`.
 #[inline(always)]
 pub(crate) fn softplus<T: Kernel>(x: T) -> T {
-    T::select(x.greater(T::ZERO), x, T::ZERO) + log1p(exp(-x.abs()))
+    T::select(x.greater(T::ZERO), x, T::ZERO)
+        + T::Precision::log1p_to_one(exp_of_negative(-x.abs()))
 }
 
 #[inline(always)]
 pub(crate) fn logaddexp<T: Kernel>(a: T, b: T) -> T {
-    let y = a.maximum(b) + log1p(exp(-(a - b).abs()));
+    let y = a.maximum(b) + T::Precision::log1p_to_one(exp_of_negative(-(a - b).abs()));
     // Equal infinities have no difference.
     T::select(a.equal(b), a + T::of(T::Precision::LN_2_NEAREST.0), y)
 }
@@ -156,4 +206,14 @@ pub(crate) fn ln_in_two_parts<T: Kernel<Precision = f64>>(x: T) -> (T, T) {
     let fraction_low = fraction_low + T::TWO.mul_add(s_low, term_low);
     let (high, low) = ordered_sum(k * ln_2, fraction);
     ordered_sum(high, low + k.mul_add(ln_2_low, fraction_low))
+}
+
+/// `ln x` of a positive number, with a relative error of `1e-11`.
+#[inline(always)]
+pub(crate) fn ln_briefly<T: Kernel<Precision = f64>>(x: T) -> T {
+    let f = x.fraction() - T::ONE;
+    let slope = polynomial(f, LN_BRIEF_F64).mul_add(f, -T::HALF);
+    let fraction = (f * f).mul_add(slope, f);
+    x.exponent()
+        .mul_add(T::of(std::f64::consts::LN_2), fraction)
 }

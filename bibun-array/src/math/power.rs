@@ -9,9 +9,9 @@
 
 use super::Float;
 use super::coefficients::{CBRT_F32, CBRT_F64};
-use super::exponential::{exp, exp_parts};
-use super::kernel::{Kernel, nearest, polynomial, scale, split, two_product};
-use super::logarithm::{ln, ln_in_two_parts};
+use super::exponential::{exp_briefly, exp_parts};
+use super::kernel::{Kernel, nearest, polynomial, power_of_two, scale, split, two_product};
+use super::logarithm::{ln_briefly, ln_in_two_parts};
 
 /// The constants of roots, and the power of a magnitude.
 pub(crate) trait Power: Copy + 'static {
@@ -32,7 +32,11 @@ impl Power for f32 {
 
     #[inline(always)]
     fn magnitude_to_the<T: Kernel<Precision = Self>>(x: T, y: T::Double) -> T {
-        T::narrow(exp(y * ln(x.widen())))
+        let x = x.widen();
+        let ln = ln_briefly(x);
+        let ln = Float::select(x.equal(Float::ZERO), Float::NEG_INFINITY, ln);
+        let ln = Float::select(x.less(Float::INFINITY), ln, x);
+        T::narrow(exp_briefly(y * ln))
     }
 }
 
@@ -79,7 +83,7 @@ pub(crate) fn cbrt<T: Kernel>(x: T) -> T {
     let (square, square_low) = two_product(y, y);
     let (cube, cube_low) = two_product(square, y);
     let residual = (m_scaled - cube) - square_low.mul_add(y, cube_low);
-    let y = (y * residual / T::TWO.mul_add(cube, m_scaled) + y) * T::power_of_two(third);
+    let y = (y * residual / T::TWO.mul_add(cube, m_scaled) + y) * power_of_two(third);
     T::select(a.greater(T::ZERO) & a.less(T::INFINITY), y.copysign(x), x)
 }
 
@@ -117,11 +121,10 @@ fn power<T: Kernel>(x: T, y: T::Double, integer: T::Truth, odd: T::Truth) -> T {
 
 #[inline(always)]
 pub(crate) fn powf<T: Kernel>(x: T, y: T) -> T {
-    let y = y.widen();
     let integer = y.trunc().equal(y);
     let half = y * Float::HALF;
     let odd = integer & !half.trunc().equal(half);
-    power(x, y, integer, odd)
+    power(x, y.widen(), integer, odd)
 }
 
 #[inline(always)]

@@ -2,13 +2,14 @@
 //!
 //! Method: `x 2 / pi` is split into quadrants and a fraction without loss, by as many parts of
 //! `2 / pi` as the size of `x` requires, and polynomials for sine and cosine over `|r| <= pi / 4`
-//! follow. f32 does the first step in f64 and for every finite number without a branch:
-//! `x = 2^s x'`, where `x'` is an integer if `s > 0`, and `2^s 2 / pi` modulo 4 is one of four
-//! constants (Payne and Hanek's reduction, with selections instead of table look-ups). In f64 that
-//! would cost more than everything else. So a loop uses `2 / pi` in three parts for numbers up to
-//! 2^32, and numbers beyond are computed again one by one, in integers of 192 bits. That is a
-//! branch: loops over f64 use `sin_slice` and similar. The inverses fold their argument into a
-//! short interval by identities with a single division.
+//! follow. Loops use a short reduction: f32 subtracts `n pi / 2` in three parts up to 30,000, f64 has
+//! `2 / pi` in three parts up to 2^32. Numbers beyond are computed again. For f32 this is done in f64
+//! and for every finite number without a branch: `x = 2^s x'`, where `x'` is an integer if `s > 0`, and
+//! `2^s 2 / pi` modulo 4 is one of four constants (Payne and Hanek's reduction, with selections instead of
+//! table look-ups), which costs four times as much as all the rest. For f64 it is done one by one, in
+//! integers of 192 bits. So loops use `sin_slice` and similar, and machine code
+//! branches. The inverses fold their argument into a short interval by identities with a
+//! single division.
 //! Bounds, for every finite argument: `sin`, `cos` 1 ulp, `tan`, `asin` 2.5 ulp, `acos` 1.5 ulp,
 //! `atan`, `atan2` 2 ulp.
 //! Source: Payne and Hanek, "Radian reduction for trigonometric functions" (1983); Muller,
@@ -22,14 +23,18 @@ use super::coefficients::{
     ASIN_F32, ASIN_F64, ATAN_F32, ATAN_F64, COS_F32, COS_F64, FRAC_2_PI, FRAC_2_PI_BITS,
     FRAC_2_PI_ROWS, SIN_F32, SIN_F64,
 };
-use super::kernel::{Kernel, half_epsilon, nearest, ordered_sum, polynomial, two_product, two_sum};
+use super::kernel::{
+    Kernel, Precision, half_epsilon, nearest, ordered_sum, polynomial, quotient, two_product,
+    two_sum,
+};
 
 const TAN_PI_8: f64 = 0.41421356237309503;
 
 /// An angle as `n pi / 2 + r + r_low` up to a multiple of `2 pi`, with `|r| <= pi / 4`.
 #[derive(Clone, Copy)]
 pub(crate) struct Reduced<T> {
-    n: T,
+    /// `n` plus [`Precision::SHIFTER`](super::kernel::Precision::SHIFTER).
+    sum: T,
     r: T,
     r_low: T,
 }
@@ -49,19 +54,30 @@ pub(crate) trait Trigonometric: Copy + 'static {
     /// Above this, numbers are scaled down before they are added.
     const LARGE: Self;
 
-    /// The reduction without a branch, which is accurate for every f32, and for an f64 of at most
-    /// `2^32`.
+    /// Up to this magnitude, [`Trigonometric::reduce`] is accurate.
+    const REDUCIBLE: Self;
+
+    /// The reduction of numbers up to a limit, without a branch.
     fn reduce<T: Kernel<Precision = Self>>(x: T) -> Reduced<T>;
+
+    /// The reduction of all numbers that have one without a branch: all of f32, and of f64 those up to
+    /// the same limit.
+    fn reduce_all<T: Kernel<Precision = Self>>(x: T) -> Reduced<T>;
+}
+
+/// Whether [`Trigonometric::reduce`] is not accurate for this number. It is for infinities and NaN.
+#[inline(always)]
+pub(crate) fn is_beyond<T: Kernel>(x: T) -> T::Truth {
+    let magnitude = x.abs();
+    magnitude.greater(T::of(T::Precision::REDUCIBLE)) & magnitude.less(T::INFINITY)
 }
 
 /// Numbers of the machine, for which the reduction of large arguments may branch.
 pub(crate) trait Reducible: Kernel {
-    /// Whether there is nothing to reduce, and the check is worth a branch.
-    fn is_reduced(self) -> bool;
+    /// The reduction, with a branch if the type needs one.
+    fn reduced(self) -> Reduced<Self>;
 
-    /// Whether [`Trigonometric::reduce`] is accurate for this number, infinities and NaN included.
-    fn is_reducible(self) -> bool;
-    /// The reduction of a finite number for which the other one is not accurate.
+    /// The reduction of a finite number for which [`Trigonometric::reduce`] is not accurate.
     fn reduce_exactly(self) -> Reduced<Self>;
 }
 
@@ -73,58 +89,83 @@ impl Trigonometric for f32 {
     const ATAN: &'static [Self] = ATAN_F32;
     const LARGE: Self = 1e37;
 
+    const REDUCIBLE: Self = 30000.0;
+
     #[inline(always)]
     fn reduce<T: Kernel<Precision = Self>>(x: T) -> Reduced<T> {
-        const STEP: f64 = (1_u64 << 26) as f64;
-        // Row k serves from 2^(26 k + 24) on, where x / 2^(26 k) is an integer of at most 50 bits.
-        let x = x.widen();
-        let constant = |x: f64| T::Double::of(x);
-        let mut start = (1_u64 << 24) as f64;
-        let mut row_scale = 1.0;
-        let mut scale = constant(1.0);
-        let (high, middle, low) = FRAC_2_PI_ROWS[0];
-        let [mut high, mut middle, mut low] = [high, middle, low].map(constant);
-        for row in &FRAC_2_PI_ROWS[1..] {
-            start *= STEP;
-            row_scale /= STEP;
-            let reached = x.abs().greater_equal(constant(start));
-            scale = Float::select(reached, constant(row_scale), scale);
-            high = Float::select(reached, constant(row.0), high);
-            middle = Float::select(reached, constant(row.1), middle);
-            low = Float::select(reached, constant(row.2), low);
-        }
-        let x = x * scale;
-        // 24 bits times 29 bits are exact, and so are both differences.
-        let product = x * high;
-        let first = nearest(product);
-        let fraction = product - first;
-        let second = nearest(x.mul_add(middle, fraction));
-        let fraction = x.mul_add(low, x.mul_add(middle, fraction - second));
-        let n = first + second;
-        let r = fraction * constant(f64::FRAC_PI_2.0);
-        let rounded = T::narrow(r);
+        const FRAC_PI_2: [f32; 3] = [std::f32::consts::FRAC_PI_2, -4.371139e-8, -1.7151245e-15];
+        let [first, second, third] = FRAC_PI_2.map(T::of);
+        let shifter = T::of(f32::SHIFTER);
+        let sum = x.mul_add(T::of(std::f32::consts::FRAC_2_PI), shifter);
+        let n = sum - shifter;
+        // Both x and the product are multiples of 2^-24, and their difference is below 1.
+        let high = (-n).mul_add(first, x);
+        let (product, product_low) = two_product(n, second);
+        let (r, rest) = ordered_sum(high, -product);
+        let r_low = (-n).mul_add(third, rest - product_low);
+        Reduced { sum, r, r_low }
+    }
+
+    #[inline(always)]
+    fn reduce_all<T: Kernel<Precision = Self>>(x: T) -> Reduced<T> {
+        let beyond = is_beyond(x);
+        let (far, near) = (reduce_in_double(x), Self::reduce(x));
         Reduced {
-            n: T::narrow(constant(-4.0).mul_add(nearest(n * constant(0.25)), n)),
-            r: rounded,
-            r_low: T::narrow(r - rounded.widen()),
+            sum: T::select(beyond, far.sum, near.sum),
+            r: T::select(beyond, far.r, near.r),
+            r_low: T::select(beyond, far.r_low, near.r_low),
         }
+    }
+}
+
+/// The reduction of every f32.
+#[inline(always)]
+fn reduce_in_double<T: Kernel<Precision = f32>>(x: T) -> Reduced<T> {
+    const STEP: f64 = (1_u64 << 26) as f64;
+    // Row k serves from 2^(26 k + 24) on, where x / 2^(26 k) is an integer of at most 50 bits.
+    let x = x.widen();
+    let constant = |x: f64| T::Double::of(x);
+    let mut start = (1_u64 << 24) as f64;
+    let mut row_scale = 1.0;
+    let mut scale = constant(1.0);
+    let (high, middle, low) = FRAC_2_PI_ROWS[0];
+    let [mut high, mut middle, mut low] = [high, middle, low].map(constant);
+    for row in &FRAC_2_PI_ROWS[1..] {
+        start *= STEP;
+        row_scale /= STEP;
+        let reached = x.abs().greater_equal(constant(start));
+        scale = Float::select(reached, constant(row_scale), scale);
+        high = Float::select(reached, constant(row.0), high);
+        middle = Float::select(reached, constant(row.1), middle);
+        low = Float::select(reached, constant(row.2), low);
+    }
+    let x = x * scale;
+    // 24 bits times 29 bits are exact, and so are both differences.
+    let product = x * high;
+    let first = nearest(product);
+    let fraction = product - first;
+    let second = nearest(x.mul_add(middle, fraction));
+    let fraction = x.mul_add(low, x.mul_add(middle, fraction - second));
+    let n = first + second;
+    let r = fraction * constant(f64::FRAC_PI_2.0);
+    let rounded = T::narrow(r);
+    let quarters = constant(-4.0).mul_add(nearest(n * constant(0.25)), n);
+    Reduced {
+        sum: T::narrow(quarters) + T::of(f32::SHIFTER),
+        r: rounded,
+        r_low: T::narrow(r - rounded.widen()),
     }
 }
 
 impl Reducible for f32 {
     #[inline(always)]
-    fn is_reduced(self) -> bool {
-        false
-    }
-
-    #[inline(always)]
-    fn is_reducible(self) -> bool {
-        true
+    fn reduced(self) -> Reduced<Self> {
+        f32::reduce_all(self)
     }
 
     #[inline(always)]
     fn reduce_exactly(self) -> Reduced<Self> {
-        f32::reduce(self)
+        reduce_in_double(self)
     }
 }
 
@@ -135,6 +176,7 @@ impl Trigonometric for f64 {
     const ASIN: &'static [Self] = ASIN_F64;
     const ATAN: &'static [Self] = ATAN_F64;
     const LARGE: Self = 1e307;
+    const REDUCIBLE: Self = (1_u64 << 32) as f64;
 
     #[inline(always)]
     fn reduce<T: Kernel<Precision = Self>>(x: T) -> Reduced<T> {
@@ -147,23 +189,34 @@ impl Trigonometric for f64 {
         let reduced = from_quadrants(n, fraction, fraction_low + (rest_low + third));
         let small = x.abs().less_equal(T::of(FRAC_PI_4));
         Reduced {
-            n: T::select(small, T::ZERO, reduced.n),
+            sum: T::select(small, T::of(f64::SHIFTER), reduced.sum),
             r: T::select(small, x, reduced.r),
             r_low: T::select(small, T::ZERO, reduced.r_low),
         }
+    }
+
+    #[inline(always)]
+    fn reduce_all<T: Kernel<Precision = Self>>(x: T) -> Reduced<T> {
+        Self::reduce(x)
     }
 }
 
 impl Reducible for f64 {
     #[inline(always)]
-    fn is_reduced(self) -> bool {
-        self.abs() <= FRAC_PI_4
-    }
-
-    #[inline(always)]
-    fn is_reducible(self) -> bool {
-        const LIMIT: f64 = (1_u64 << 32) as f64;
-        !((self.abs() > LIMIT) & (self.abs() < Self::INFINITY))
+    fn reduced(self) -> Reduced<Self> {
+        if self.abs() <= FRAC_PI_4 {
+            // A quarter of all angles, which need none of the rest.
+            let (sum, r_low) = (Self::SHIFTER, 0.0);
+            Reduced {
+                sum,
+                r: self,
+                r_low,
+            }
+        } else if is_beyond(self) {
+            self.reduce_exactly()
+        } else {
+            <Self as Trigonometric>::reduce(self)
+        }
     }
 
     /// With `|x| = 2^e m` and an integer `m` of 53 bits, bits of `2 / pi` of weight `2^(2 - e)` or
@@ -205,39 +258,44 @@ fn from_quadrants<T: Kernel<Precision = f64>>(n: T, fraction: T, fraction_low: T
     let (fraction, fraction_low) = two_sum(fraction, fraction_low);
     let (r, r_low) = two_product(fraction, quarter);
     let r_low = r_low + fraction.mul_add(quarter_low, fraction_low * quarter);
-    Reduced { n, r, r_low }
+    let sum = n + T::of(f64::SHIFTER);
+    Reduced { sum, r, r_low }
 }
 
-/// Sine and cosine of a reduced angle.
+/// Sine and cosine of a number of at most `pi / 4`, each in two parts that are not yet added.
 #[inline(always)]
-fn sin_cos<T: Kernel>(Reduced { n, r, r_low }: Reduced<T>) -> (T, T) {
-    let z = r * r;
-    let sin = r + (z * r).mul_add(polynomial(z, T::Precision::SIN), r_low);
-    let half = T::HALF * z;
-    let near = T::ONE - half;
-    let rest = (z * z).mul_add(polynomial(z, T::Precision::COS), -(r * r_low));
-    let cos = near + ((T::ONE - near - half) + rest);
-    // One quarter turn exchanges the two and changes a sign, two change both signs.
-    let odd = T::is_odd(n);
-    let (sin_negative, cos_negative) = (T::has_bit_of_two(n), T::has_bit_of_two(n + T::ONE));
-    let (sin, cos) = (T::select(odd, cos, sin), T::select(odd, sin, cos));
-    (
-        T::select(sin_negative, -sin, sin),
-        T::select(cos_negative, -cos, cos),
-    )
+fn sin_cos_parts<T: Kernel>(r: T, r_low: T) -> [(T, T); 2] {
+    let (z, z_low) = two_product(r, r);
+    let sin_low = (z * r).mul_add(polynomial(z, T::Precision::SIN), r_low);
+    let slope = polynomial(z, T::Precision::COS).mul_add(z, -T::HALF);
+    let cos_low = z.mul_add(slope, -r.mul_add(r_low, T::HALF * z_low));
+    [(r, sin_low), (T::ONE, cos_low)]
 }
 
-/// The reduction, accurate for every number, with a branch if the type needs one.
 #[inline(always)]
-fn reduce<T: Reducible>(x: T) -> Reduced<T> {
-    if x.is_reduced() {
-        let (n, r_low) = (T::ZERO, T::ZERO);
-        Reduced { n, r: x, r_low }
-    } else if x.is_reducible() {
-        T::Precision::reduce(x)
-    } else {
-        x.reduce_exactly()
-    }
+fn sin_of<T: Kernel>(Reduced { sum, r, r_low }: Reduced<T>) -> T {
+    let [sin, cos] = sin_cos_parts(r, r_low).map(|(high, low)| high + low);
+    // One quarter turn exchanges sine and cosine, two change the sign.
+    let y = T::select(T::is_odd(sum), cos, sin);
+    T::select(T::has_bit_of_two(sum), -y, y)
+}
+
+#[inline(always)]
+fn cos_of<T: Kernel>(Reduced { sum, r, r_low }: Reduced<T>) -> T {
+    let [sin, cos] = sin_cos_parts(r, r_low).map(|(high, low)| high + low);
+    let odd = T::is_odd(sum);
+    let y = T::select(odd, sin, cos);
+    T::select(T::has_bit_of_two(sum) ^ odd, -y, y)
+}
+
+#[inline(always)]
+fn tan_of<T: Kernel>(Reduced { sum, r, r_low }: Reduced<T>) -> T {
+    let [sin, cos] = sin_cos_parts(r, r_low).map(|(high, low)| ordered_sum(high, low));
+    let odd = T::is_odd(sum);
+    let choose = |a: (T, T), b: (T, T)| (T::select(odd, a.0, b.0), T::select(odd, a.1, b.1));
+    let (numerator, low) = choose(cos, sin);
+    let y = quotient((numerator, low), choose(sin, cos));
+    T::select(odd, -y, y)
 }
 
 /// `x` itself where its cube is below half an ulp, which keeps the sign of zero, and `y` elsewhere.
@@ -246,35 +304,44 @@ pub(crate) fn unless_tiny<T: Kernel>(x: T, y: T) -> T {
     T::select((x.abs() * x.abs()).less(half_epsilon()), x, y)
 }
 
-macro_rules! from_sin_and_cos {
-    ($($name:ident $reduced:ident $slice:ident |$x:ident, $sin:pat_param, $cos:pat_param| $value:expr;)+) => { $(
+macro_rules! of_angles {
+    ($($name:ident $everywhere:ident $reduced:ident $slice:ident |$x:ident, $angle:ident| $value:expr;)+) => { $(
         #[inline(always)]
         pub(crate) fn $name<T: Reducible>($x: T) -> T {
-            let ($sin, $cos) = sin_cos(reduce($x));
+            let $angle = $x.reduced();
             $value
         }
 
-        /// The same without a branch, for numbers for which [`Trigonometric::reduce`] is accurate.
+        /// The same without a branch, where there is one: see [`Trigonometric::reduce_all`].
+        #[inline(always)]
+        pub(crate) fn $everywhere<T: Kernel>($x: T) -> T {
+            let $angle = T::Precision::reduce_all($x);
+            $value
+        }
+
+        /// The same for numbers that are not [beyond](is_beyond) the short reduction.
         #[inline(always)]
         pub(crate) fn $reduced<T: Kernel>($x: T) -> T {
-            let ($sin, $cos) = sin_cos(T::Precision::reduce($x));
+            let $angle = T::Precision::reduce($x);
             $value
         }
 
-        /// The loop without a branch, and then a second one for the numbers for which it is not
-        /// accurate.
+        /// The loop with the short reduction, and then a second one for the numbers for which it is
+        /// not accurate.
         #[inline(always)]
-        pub(crate) fn $slice<T: Reducible>(x: &[T], y: &mut [T]) {
+        pub(crate) fn $slice<T: Reducible<Truth = bool>>(x: &[T], y: &mut [T]) {
+            let mut any_beyond = false;
             for (y, &$x) in y.iter_mut().zip(x) {
-                let ($sin, $cos) = sin_cos(T::Precision::reduce($x));
+                let $angle = T::Precision::reduce($x);
                 *y = $value;
+                any_beyond |= is_beyond($x);
             }
-            if x.iter().fold(true, |all, x| all & x.is_reducible()) {
+            if !any_beyond {
                 return;
             }
             for (y, &$x) in y.iter_mut().zip(x) {
-                if !$x.is_reducible() {
-                    let ($sin, $cos) = sin_cos($x.reduce_exactly());
+                if is_beyond($x) {
+                    let $angle = $x.reduce_exactly();
                     *y = $value;
                 }
             }
@@ -282,10 +349,10 @@ macro_rules! from_sin_and_cos {
     )+ };
 }
 
-from_sin_and_cos! {
-    sin sin_reduced sin_slice |x, sin, _| unless_tiny(x, sin);
-    cos cos_reduced cos_slice |x, _, cos| cos;
-    tan tan_reduced tan_slice |x, sin, cos| unless_tiny(x, sin / cos);
+of_angles! {
+    sin sin_everywhere sin_reduced sin_slice |x, angle| unless_tiny(x, sin_of(angle));
+    cos cos_everywhere cos_reduced cos_slice |x, angle| cos_of(angle);
+    tan tan_everywhere tan_reduced tan_slice |x, angle| unless_tiny(x, tan_of(angle));
 }
 
 /// `asin a` for `|a| <= 1/2`, and for `a > 1/2` the part `asin sqrt((1 - a) / 2)` of

@@ -138,7 +138,7 @@ unary! {
     /// assert_eq!(y.to_vec::<f64>(), [0.0, 1.0]);
     /// ```
     sin(x) -> SIN {
-        float: x.sin(),
+        angle: x.sin(),
         @via floats
     }
 
@@ -149,7 +149,7 @@ unary! {
     /// assert_eq!(Array::from([0.0, std::f64::consts::PI]).cos().to_vec::<f64>(), [1.0, -1.0]);
     /// ```
     cos(x) -> COS {
-        float: x.cos(),
+        angle: x.cos(),
         @via floats
     }
 
@@ -160,7 +160,7 @@ unary! {
     /// assert_eq!(Array::from([0.0, 1e-20]).tan().to_vec::<f64>(), [0.0, 1e-20]);
     /// ```
     tan(x) -> TAN {
-        float: x.tan(),
+        angle: x.tan(),
         @via floats
     }
 
@@ -502,3 +502,11 @@ pub(crate) const COPY_SIGN: &Definition = &super::definition! { copysign[2] [a, 
 pub(crate) const IS_SIGN_NEGATIVE: &Definition = &super::definition! { is_sign_negative[1] [x]:
     float_to_bool: Mask(x.0.is_sign_negative()),
 };
+
+/// The normal distribution in formulas.
+pub(crate) const NORMAL_DISTRIBUTION: &Definition =
+    &super::definition! { normal_distribution[1] [x]: float: x.normal_distribution(), };
+
+/// Its density.
+pub(crate) const NORMAL_DENSITY: &Definition =
+    &super::definition! { normal_density[1] [x]: float: x.normal_density(), };

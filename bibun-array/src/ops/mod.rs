@@ -29,7 +29,8 @@ pub use selection::*;
 /// A [`Definition`](crate::Definition) from the name, the pattern of the inputs, and the value at
 /// one element for each kind of dtype that it takes, as a formula: `bool` of
 /// [`Truth`](crate::math::Truth)s, `integer` of [`Whole`](crate::Whole)s and `float` of
-/// [`Number`](crate::Number)s, `number` of both. Kinds with the suffix `_to_bool` have boolean
+/// [`Number`](crate::Number)s, `angle` of those in a function with a loop over slices, `number` of
+/// integers and floats. Kinds with the suffix `_to_bool` have boolean
 /// results.
 macro_rules! definition {
     ($name:ident[$count:literal] $inputs:tt: $($kind:ident: $value:expr,)+) => {{
@@ -79,6 +80,18 @@ macro_rules! kind {
             }
         }
     };
+    (angle $Own:ident[$count:literal] $inputs:tt $name:ident $value:expr) => {
+        $crate::ops::kind! { float $Own[$count] $inputs $name $value }
+        impl $crate::kernel::AngleFormula<$count> for $Own {
+            #[inline(always)]
+            fn fill<T: $crate::math::Machine>(x: &[T], y: &mut [T]) {
+                $crate::ops::kind! { @slice $name T x y }
+            }
+        }
+    };
+    (@slice sin $T:ident $x:ident $y:ident) => { $T::sin_slice($x, $y) };
+    (@slice cos $T:ident $x:ident $y:ident) => { $T::cos_slice($x, $y) };
+    (@slice tan $T:ident $x:ident $y:ident) => { $T::tan_slice($x, $y) };
     (float $Own:ident[$count:literal] $inputs:tt $name:ident $value:expr) => {
         impl $crate::ElementFormula<$count> for $Own {
             const NAME: &'static str = stringify!($name);

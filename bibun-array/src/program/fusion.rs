@@ -1,5 +1,7 @@
 //! The choice of the kernels that are computed in one pass over memory.
 
+use std::sync::Arc;
+
 use super::Planned;
 use super::listing::Origin;
 use crate::DType;
@@ -7,7 +9,7 @@ use crate::cpu::Fused;
 use crate::formula::{Member, Source};
 use crate::kernel::Kernel;
 use crate::shape::Layout;
-use crate::trace::{Operand, SlotSpec, Step, Work};
+use crate::trace::{CHECK, Operand, SlotSpec, Step, Work};
 
 /// The most arrays that one pass reads: an input of a formula has a number below 256.
 const INPUTS: usize = 200;
@@ -46,7 +48,7 @@ pub(super) fn plan(steps: Vec<Step>, slots: &[SlotSpec], outputs: &[Operand]) ->
     for step in steps {
         let formula = match &step.work {
             Work::Kernel(kernel) => member_formula(kernel, &step, slots),
-            Work::Call { .. } => None,
+            Work::Call { .. } | Work::Join(_) => None,
         };
         let Some(formula) = formula else {
             made[step.first..][..step.outputs].fill(Some((drafts.len(), None)));
@@ -195,7 +197,7 @@ impl Group {
             made.map(|spec| (spec.dtype, spec.layout)).collect(),
         );
         Planned::Fused {
-            fused: std::sync::Arc::new(fused),
+            fused: Arc::new(fused),
             operands: self
                 .operands
                 .into_iter()
@@ -234,22 +236,35 @@ pub(super) fn member_formula(
 
 fn call(step: Step, slots: &[SlotSpec]) -> Planned {
     let origin = step.origin();
-    let (name, along, run) = match step.work {
+    let is_known = match &step.work {
+        Work::Call {
+            name, parameters, ..
+        } => parameters.is_some() || *name == CHECK,
+        Work::Kernel(_) | Work::Join(_) => true,
+    };
+    let (name, along, join, run) = match step.work {
         Work::Call {
             name, along, run, ..
-        } => (name, along, run),
+        } => (name, along, None, run),
+        Work::Join(join) => {
+            let own = Arc::clone(&join);
+            let run: Arc<crate::trace::Run> =
+                Arc::new(move |values| vec![own.run(|i| (&values[i], values[i].layout().offset))]);
+            ("join", None, Some(join), run)
+        }
         Work::Kernel(kernel) => {
             let name = kernel.name();
-            let run: std::sync::Arc<crate::trace::Run> = std::sync::Arc::new(move |mut inputs| {
-                vec![crate::run_kernel(&kernel, &mut inputs)]
-            });
-            (name, None, run)
+            let run: Arc<crate::trace::Run> =
+                Arc::new(move |mut inputs| vec![crate::run_kernel(&kernel, &mut inputs)]);
+            (name, None, None, run)
         }
     };
     debug_assert!(step.first + step.outputs <= slots.len());
     Planned::Call {
         name,
         along,
+        is_known,
+        join,
         run,
         operands: step.inputs,
         first: step.first,

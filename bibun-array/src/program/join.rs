@@ -3,38 +3,23 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::trace::{ASSIGN, EMPTY, Operand, Run, SlotSpec, Step, Work};
+use crate::cpu::Join;
+use crate::trace::{ASSIGN, EMPTY, Operand, SlotSpec, Step, Work};
 
 /// An array while its parts are written, one after the other.
-struct Join {
-    empty: Arc<Run>,
-    parts: Vec<Arc<Run>>,
+struct Open {
+    join: Join,
     /// The step of the last part, with the values of all parts.
     step: Step,
 }
 
-impl Join {
+impl Open {
     /// The step that writes all parts.
     fn finish(self) -> Step {
-        let Self {
-            empty,
-            parts,
-            mut step,
-        } = self;
-        step.work = Work::Call {
-            name: "join",
-            parameters: None,
-            along: None,
-            run: Arc::new(move |values| {
-                let mut joined = empty(Vec::new());
-                for (write, value) in parts.iter().zip(values) {
-                    joined.push(value);
-                    joined = write(joined);
-                }
-                joined
-            }),
-        };
-        step
+        Step {
+            work: Work::Join(Arc::new(self.join)),
+            ..self.step
+        }
     }
 }
 
@@ -42,7 +27,7 @@ impl Join {
 #[derive(Default)]
 struct Joins {
     empty: HashMap<usize, Step>,
-    open: HashMap<usize, Join>,
+    open: HashMap<usize, Open>,
     done: Vec<Step>,
 }
 
@@ -52,17 +37,17 @@ impl Joins {
         let Some(slot) = operand.slot() else {
             return;
         };
-        let join = self.open.remove(&slot).map(Join::finish);
+        let join = self.open.remove(&slot).map(Open::finish);
         self.done.extend(join.or_else(|| self.empty.remove(&slot)));
     }
 
     /// Adds a part to the array whose slot it overwrites, if nobody else reads that, or gives the part
     /// back.
     fn write(&mut self, mut part: Step, readers: &[usize], slots: &[SlotSpec]) -> Option<Step> {
-        let Work::Call { run, .. } = &part.work else {
+        let Work::Call { part: Some(to), .. } = &part.work else {
             return Some(part);
         };
-        let write = Arc::clone(run);
+        let to = to.clone();
         let target = part.inputs.first().and_then(|target| match target {
             Operand::Slot(slot, layout) => {
                 let own = &slots[*slot].layout;
@@ -75,25 +60,21 @@ impl Joins {
         });
         let open = target.filter(|&target| readers[target] == 1);
         let open = open.and_then(|target| self.open.remove(&target));
-        let new = || match &self.empty.get(&target?)?.work {
-            Work::Call { run, .. } => Some((Arc::clone(run), Vec::new(), Vec::new())),
-            Work::Kernel(_) => None,
+        let new = || {
+            let spec = &slots[self.empty.get(&target?)?.first];
+            Some((Join::new(spec.dtype, spec.layout.shape.clone()), Vec::new()))
         };
-        let known = open.map(|join| (join.empty, join.parts, join.step.inputs));
-        let Some((empty, mut parts, mut values)) = known.or_else(new) else {
+        let known = open.map(|open| (open.join, open.step.inputs));
+        let Some((mut join, mut values)) = known.or_else(new) else {
             return Some(part);
         };
         let value = part.inputs.pop().expect("a target and a value");
         self.close(&value);
-        parts.push(write);
+        join.add(&to, value.layout());
         values.push(value);
         part.inputs = values;
-        let join = Join {
-            empty,
-            parts,
-            step: part,
-        };
-        self.open.insert(join.step.first, join);
+        let open = Open { join, step: part };
+        self.open.insert(open.step.first, open);
         None
     }
 }

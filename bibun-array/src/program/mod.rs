@@ -14,15 +14,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+
+use smallvec::{SmallVec, smallvec};
 
 pub use self::fused::fused;
 use self::listing::Origin;
-use crate::cpu::{Fused, Rows};
+use crate::cpu::{Fused, Join, Rows};
 use crate::formula::Source;
 use crate::shape::Layout;
 use crate::trace::{Along, Content, Operand, Run, SlotSpec, Step, Work};
-use crate::{Array, Error, raise};
+use crate::{Array, Error, Scalar, Shape, raise};
 
 /// A function of arrays with fixed shapes and dtypes, recorded by a [`Tracer`](crate::Tracer).
 ///
@@ -33,16 +35,74 @@ pub struct Program {
     inputs: Vec<usize>,
     items: Vec<Item>,
     outputs: Vec<Operand>,
+    /// Whether each output is the whole value of a slot, which no other output is.
+    moved: Vec<bool>,
     /// The number of steps as they were recorded.
     recorded: usize,
     /// The steps that were left out: those equal to another one, and those that no output needs.
     repeated: Vec<Origin>,
     unneeded: Vec<Origin>,
     peak_bytes: usize,
+    /// Where the elements are in a program of numbers.
+    numbers: Option<Numbers>,
+}
+
+/// A program of one pass over single elements that are in no memory.
+#[derive(Debug)]
+struct Numbers {
+    /// For each operand the number of an input, or the element itself.
+    operands: Vec<Result<usize, Scalar>>,
+    /// For each output the number of a result of the pass.
+    outputs: Vec<(usize, Shape)>,
+}
+
+impl Numbers {
+    fn of(
+        items: &[Item],
+        slots: &[SlotSpec],
+        inputs: &[usize],
+        outputs: &[Operand],
+    ) -> Option<Self> {
+        let [Item { work, .. }] = items else {
+            return None;
+        };
+        let Planned::Fused {
+            fused,
+            operands,
+            outputs: made,
+            ..
+        } = work
+        else {
+            return None;
+        };
+        let operand = |operand: &Operand| match operand {
+            Operand::Constant(x) => Some(Err(x.element_at(x.layout().offset))),
+            Operand::Slot(slot, _) => {
+                let input = inputs.iter().position(|input| input == slot)?;
+                slots[*slot].is_inline.then_some(Ok(input))
+            }
+        };
+        let output = |output: &Operand| match output {
+            Operand::Constant(_) => None,
+            Operand::Slot(slot, layout) => {
+                let result = made.iter().position(|made| made == slot)?;
+                Some((result, layout.shape.clone()))
+            }
+        };
+        let is_single = fused.size() == 1;
+        is_single.then_some(())?;
+        Some(Self {
+            operands: operands.iter().map(operand).collect::<Option<_>>()?,
+            outputs: outputs.iter().map(output).collect::<Option<_>>()?,
+        })
+    }
 }
 
 /// A kernel of a pass: its call, what it reads, and the position of its result among those of the pass.
 type FusedKernel = (Origin, Vec<Source>, Option<usize>);
+
+/// The values of the slots during a run.
+type Values = SmallVec<[Option<Array>; 4]>;
 
 /// A step of a program.
 #[derive(Debug)]
@@ -50,6 +110,8 @@ struct Item {
     work: Planned,
     /// The slots whose values are not needed afterwards.
     last: Vec<usize>,
+    /// Whether each operand of a call is the whole value of such a slot, which no other operand reads.
+    moved: Vec<bool>,
 }
 
 enum Planned {
@@ -65,6 +127,10 @@ enum Planned {
     Call {
         name: &'static str,
         along: Option<Along>,
+        /// Whether all is known that the results depend on.
+        is_known: bool,
+        /// What it makes of its operands where they lie, if that is all that it does.
+        join: Option<Arc<Join>>,
         run: Arc<Run>,
         operands: Vec<Operand>,
         first: usize,
@@ -178,6 +244,7 @@ impl Program {
             .map(|work| Item {
                 work,
                 last: Vec::new(),
+                moved: Vec::new(),
             })
             .collect();
         // Walking back, the first reader of a slot that is met is the last to run.
@@ -199,11 +266,19 @@ impl Program {
                     last.push(slot);
                 }
             }
+            if let Planned::Call { operands, .. } = &item.work {
+                let last: HashSet<usize> = last.iter().copied().collect();
+                item.moved = moved(operands, &slots, |slot| last.contains(&slot));
+            }
             item.last = last;
         }
+        let moved = moved(&outputs, &slots, |_| true);
         let slots = numbered_anew(slots, &mut inputs, &mut items, &mut outputs);
         let peak_bytes = peak_bytes(&items, &slots);
+        let numbers = Numbers::of(&items, &slots, &inputs, &outputs);
         Self {
+            numbers,
+            moved,
             slots,
             inputs,
             items,
@@ -265,6 +340,22 @@ impl Program {
     /// [`Tracer`](crate::Tracer), or are not on the CPU.
     #[track_caller]
     pub fn run(&self, inputs: Vec<Array>) -> Vec<Array> {
+        // PERF: without places for values, which take longer than a few operations.
+        if let Some(numbers) = &self.numbers
+            && let [Item { work, .. }] = &self.items[..]
+            && let Planned::Fused { fused, .. } = work
+        {
+            self.expect_inputs(&inputs);
+            let elements = numbers.operands.iter();
+            let elements = elements.map(|operand| match *operand {
+                Ok(input) => inputs[input].element_at(0),
+                Err(constant) => constant,
+            });
+            let made = fused.run_one(&elements.collect::<SmallVec<[Scalar; 8]>>());
+            let outputs = numbers.outputs.iter();
+            let array = |(i, shape): &(usize, Shape)| Array::constant(made[*i], shape.clone());
+            return outputs.map(array).collect();
+        }
         self.run_watched(inputs, &mut |_| ())
     }
 
@@ -288,22 +379,43 @@ impl Program {
     #[track_caller]
     fn run_watched(&self, inputs: Vec<Array>, done: &mut dyn FnMut(usize)) -> Vec<Array> {
         self.expect_inputs(&inputs);
-        let mut values: Vec<Option<Array>> = vec![None; self.slots.len()];
+        let mut values: Values = smallvec![None; self.slots.len()];
         for (&slot, x) in self.inputs.iter().zip(inputs) {
             values[slot] = Some(x);
         }
         for (i, item) in self.items.iter().enumerate() {
-            self.run_step(&item.work, &item.last, &mut values);
+            self.run_step(&item.work, (&item.last, &item.moved), &mut values);
             done(i);
         }
-        self.outputs
-            .iter()
-            .map(|operand| window(operand, &values, &self.slots))
-            .collect()
+        self.taken(&self.outputs, &self.moved, &mut values)
+    }
+
+    /// The arrays that operands stand for. Those that are moved are taken out of their slots.
+    // PERF: there may be thousands.
+    fn taken(
+        &self,
+        operands: &[Operand],
+        moved: &[bool],
+        values: &mut [Option<Array>],
+    ) -> Vec<Array> {
+        let take = |(i, operand): (usize, &Operand)| match operand {
+            Operand::Slot(slot, layout) if moved.get(i) == Some(&true) => {
+                let value = values[*slot].take();
+                let value = value.expect("it is computed before it is read");
+                value.with_strides(&layout.strides)
+            }
+            operand => window(operand, values, &self.slots),
+        };
+        operands.iter().enumerate().map(take).collect()
     }
 
     /// Runs a step, after which the values of the slots `last` are dropped.
-    fn run_step(&self, work: &Planned, last: &[usize], values: &mut [Option<Array>]) {
+    fn run_step(
+        &self,
+        work: &Planned,
+        (last, moved): (&[usize], &[bool]),
+        values: &mut [Option<Array>],
+    ) {
         let arrays = |values: &[Option<Array>]| -> Vec<Array> {
             let operands = work.operands().iter();
             operands
@@ -311,6 +423,24 @@ impl Program {
                 .collect()
         };
         match work {
+            // PERF: single elements are in no memory, and nothing has to be found out about it.
+            Planned::Fused {
+                fused,
+                operands,
+                outputs,
+                ..
+            } if fused.size() == 1 => {
+                let elements = operands.iter();
+                let elements = elements.map(|operand| {
+                    let (x, place) = place(operand, values, &self.slots);
+                    x.element_at(place)
+                });
+                let made = fused.run_one(&elements.collect::<SmallVec<[Scalar; 8]>>());
+                for (&slot, y) in outputs.iter().zip(made) {
+                    let shape = self.slots[slot].layout.shape.clone();
+                    values[slot] = Some(Array::constant(y, shape));
+                }
+            }
             Planned::Fused { fused, outputs, .. } => {
                 let arrays = arrays(values);
                 // From here on, the pass is the only holder of inputs that were given away.
@@ -332,10 +462,21 @@ impl Program {
                         values[slot] = Some(y);
                     }
                 }
-                None => (items.iter()).for_each(|item| self.run_step(item, &[], values)),
+                None => (items.iter()).for_each(|item| self.run_step(item, (&[], &[]), values)),
             },
+            // PERF: there may be many parts, which need not become arrays for this.
+            Planned::Call {
+                join: Some(join),
+                operands,
+                first,
+                ..
+            } => {
+                let value = |i: usize| place(&operands[i], values, &self.slots);
+                let made = join.run(value);
+                values[*first] = Some(made);
+            }
             Planned::Call { run, first, .. } => {
-                let arrays = arrays(values);
+                let arrays = self.taken(work.operands(), moved, values);
                 // From here on, the call is the only holder of what is not needed later.
                 last.iter().for_each(|&slot| values[slot] = None);
                 for (slot, y) in (*first..).zip(run(arrays)) {
@@ -400,26 +541,84 @@ impl Program {
     /// instructions, under the lines of the formula that they compute.
     pub fn assembly(&self) -> String {
         let mut text = String::new();
-        for part in self.items.iter().flat_map(|item| item.work.parts()) {
-            if let Planned::Fused { fused, outputs, .. } = part
-                && let Some(code) = fused.assembly()
-            {
-                text += &format!("; {fused} to %{outputs:?}\n{code}\n");
+        for item in &self.items {
+            match &item.work {
+                Planned::Fused { fused, outputs, .. } => {
+                    if let Some(code) = fused.assembly() {
+                        text += &format!("; {fused} to %{outputs:?}\n{code}\n");
+                    }
+                }
+                Planned::Rows { rows, outputs, .. } => {
+                    for code in rows.assembly() {
+                        text += &format!("; rows to %{outputs:?}\n{code}\n");
+                    }
+                }
+                Planned::Call { .. } => {}
             }
         }
         text
     }
 
-    /// Returns whether all steps are passes over memory, and none is a call.
-    pub fn is_of_kernels(&self) -> bool {
-        let is_pass = |item: &Item| !matches!(item.work, Planned::Call { .. });
-        self.items.iter().all(is_pass)
+    /// Returns whether a run depends on its inputs alone, because each of its calls says what it depends on.
+    pub fn sees_inputs_alone(&self) -> bool {
+        let is_known = |part: &Planned| {
+            !matches!(
+                part,
+                Planned::Call {
+                    is_known: false,
+                    ..
+                }
+            )
+        };
+        let mut parts = self.items.iter().flat_map(|item| item.work.parts());
+        parts.all(is_known)
     }
 
     /// Returns whether there is nothing to compute.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
+}
+
+/// The memory of an operand, and the place of its first element.
+fn place<'a>(
+    operand: &'a Operand,
+    values: &'a [Option<Array>],
+    slots: &[SlotSpec],
+) -> (&'a Array, usize) {
+    match operand {
+        Operand::Constant(x) => (x, x.layout().offset),
+        Operand::Slot(slot, layout) => {
+            let value = values[*slot]
+                .as_ref()
+                .expect("it is computed before it is read");
+            let own = match value.inline() {
+                Some(_) => 0,
+                None => layout.offset + value.layout().offset - slots[*slot].layout.offset,
+            };
+            (value, own)
+        }
+    }
+}
+
+/// Whether each operand is the whole value of a slot of which the value `may_move`, and which no other operand
+/// reads.
+fn moved(operands: &[Operand], slots: &[SlotSpec], may_move: impl Fn(usize) -> bool) -> Vec<bool> {
+    let mut readers: HashMap<usize, usize> = HashMap::new();
+    for slot in operands.iter().filter_map(Operand::slot) {
+        *readers.entry(slot).or_default() += 1;
+    }
+    let is_moved = |operand: &Operand| match operand {
+        Operand::Constant(_) => false,
+        Operand::Slot(slot, layout) => {
+            let own = &slots[*slot].layout;
+            let is_whole = layout.shape == own.shape
+                && layout.offset == own.offset
+                && *layout.strides == *own.strides;
+            is_whole && readers[slot] == 1 && may_move(*slot)
+        }
+    };
+    operands.iter().map(is_moved).collect()
 }
 
 /// The array that an operand stands for.
@@ -518,6 +717,7 @@ fn key(step: &Step) -> Option<String> {
         Work::Call {
             name, parameters, ..
         } => format!("{name} {}", parameters.as_ref()?),
+        Work::Join(_) => return None,
     };
     for operand in &step.inputs {
         let shape = operand.shape();

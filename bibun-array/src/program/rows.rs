@@ -1,14 +1,15 @@
 //! The choice of the steps that go through some rows at a time.
 //!
-//! Sums and extremes of rows, normalisations, and the passes before and behind them work on the same
-//! rows. If each of them went through all of memory, it would find little of what the one before it
-//! left in the cache.
+//! Sums and extremes of rows, products, and the passes before and behind them work on the same rows. If
+//! each of them went through all of memory, it would find little of what the one before it left in the
+//! cache.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::Planned;
-use crate::cpu::{RowSource, RowStep, RowValue, RowWork, Rows, normalize, reduce};
+use crate::cpu::{Fused, RowSource, RowStep, RowValue, RowWork, Rows, matmul, reduce};
+use crate::formula::Target;
 use crate::shape::Layout;
 use crate::trace::{Along, AlongAxes, Operand, SlotSpec};
 use crate::{DType, Reduce};
@@ -21,6 +22,14 @@ const WIDEST: usize = 1 << 16;
 
 /// The least number of rows, so that there is work for several threads.
 const FEWEST: usize = 16;
+
+/// The least number of rows of a product, and the most bytes of the right factors of a table, which
+/// stay in the cache while the rows go through.
+const PRODUCT_ROWS: usize = 64;
+const FACTORS: usize = 1 << 20;
+
+/// The least number of pieces of a table with products, so that there is work for several threads.
+const PIECES: usize = 8;
 
 /// The same steps, with those together that go through the same rows.
 pub(super) fn plan(items: Vec<Planned>, slots: &[SlotSpec], outputs: &[Operand]) -> Vec<Planned> {
@@ -44,9 +53,9 @@ pub(super) fn plan(items: Vec<Planned>, slots: &[SlotSpec], outputs: &[Operand])
             }
         }
         rest.extend(postponed.into_iter().rev());
-        match items.len() {
-            1 => done.extend(items),
-            _ => done.push(table.finish(items, &rest, slots, outputs)),
+        match items.len() > 1 && !table.is_of_products() {
+            true => done.push(table.finish(items, &rest, slots, outputs)),
+            false => done.extend(items),
         }
     }
     done
@@ -68,6 +77,8 @@ struct Table {
     widths: HashMap<usize, usize>,
     /// The slots from outside that are read row by row.
     read: HashSet<usize>,
+    /// The number of bytes of the right factors of products.
+    factors: usize,
     steps: Vec<Placed>,
 }
 
@@ -79,6 +90,7 @@ struct Placed {
     /// The slots that it reads row by row.
     read: Vec<usize>,
     piece: Option<usize>,
+    factors: usize,
 }
 
 impl Table {
@@ -102,6 +114,7 @@ impl Table {
             piece: None,
             widths: HashMap::new(),
             read: HashSet::new(),
+            factors: 0,
             steps: Vec::new(),
         };
         let placed = table.placed(first, slots)?;
@@ -158,7 +171,14 @@ impl Table {
         let outside = placed.read.iter().filter(|x| !self.widths.contains_key(x));
         self.read.extend(outside);
         self.piece = self.piece.or(placed.piece);
+        self.factors += placed.factors;
         self.steps.push(placed);
+    }
+
+    /// Whether nothing is computed from the rows while they are in the cache.
+    fn is_of_products(&self) -> bool {
+        let is_product = |step: &Placed| matches!(step.work, RowWork::Product { .. });
+        self.steps.iter().all(is_product)
     }
 
     /// A step as one of the table, if it computes rows from the same rows.
@@ -203,6 +223,7 @@ impl Table {
                     widths: vec![width; outputs.len()],
                     read,
                     piece: None,
+                    factors: 0,
                 })
             }
             Planned::Call {
@@ -239,50 +260,68 @@ impl Table {
             read.push(*slot);
             fits.then_some(())
         };
-        let numbers = |operand: &Operand| match operand {
-            Operand::Constant(x) => x.inline().is_some() && x.dtype() == dtype,
-            Operand::Slot(slot, layout) => {
-                let own = self.widths.get(slot);
-                slots[*slot].dtype == dtype
-                    && layout.is_row_major()
-                    && layout.shape.size() == self.rows
-                    && own.is_none_or(|&own| own == 1 && layout.offset == 0)
-            }
-        };
-        let (work, widths, piece) = match (along.operation, shape) {
+        let mut factors = 0;
+        let (work, width, piece) = match (along.operation, shape) {
             (AlongAxes::Reduce(reduction), TableShape::Rows(rows, width)) => {
                 table(&operands[0], width)?;
                 let is_same = reduce::reduces_rows(reduction, dtype, rows, width);
-                is_same.then_some((RowWork::Reduce(reduction), vec![1], None))?
+                is_same.then_some((RowWork::Reduce(reduction), 1, None))?
             }
             (AlongAxes::Reduce(Reduce::Sum), TableShape::Columns(rows, width)) => {
                 table(&operands[0], width)?;
                 let piece = reduce::column_piece(dtype, rows, width)?;
-                let is_same = self.piece.is_none_or(|own| own == piece);
-                is_same.then_some((RowWork::SumOfColumns, vec![0], Some(piece)))?
+                let is_same = self.piece.is_none_or(|own| own == piece)
+                    && (self.factors == 0 || rows >= PIECES * piece);
+                is_same.then_some((RowWork::SumOfColumns, 0, Some(piece)))?
             }
             (AlongAxes::Reduce(_), TableShape::Columns(..)) => return None,
-            (AlongAxes::Normalize(rule), shape) => {
-                let width = shape.normalized(dtype)?;
-                table(&operands[0], width)?;
-                (RowWork::Normalize(rule), vec![width, 1, 1], None)
-            }
-            (AlongAxes::NormalizeGradient(rule), shape) => {
-                let width = shape.normalized(dtype)?;
-                table(&operands[0], width)?;
-                table(&operands[2], width)?;
-                let is_table = operands[2].layout().is_row_major();
-                let are_numbers = [1, 3, 4].into_iter().all(|i| numbers(&operands[i]));
-                let work = RowWork::NormalizeGradient(rule);
-                (is_table && are_numbers).then_some((work, vec![width], None))?
+            (AlongAxes::Product { alpha, beta }, shape) => {
+                let (rows, depth) = shape.sizes();
+                table(&operands[0], depth)?;
+                let width = self.width_of_product(operands, dtype, [rows, depth], beta)?;
+                factors = depth * width * dtype.size();
+                let is_wide = self.piece.is_some_and(|piece| rows < PIECES * piece);
+                let fits = self.factors + factors <= FACTORS && !is_wide;
+                let work = RowWork::Product {
+                    alpha,
+                    beta,
+                    size: depth * width,
+                };
+                fits.then_some((work, width, None))?
             }
         };
         Some(Placed {
             work,
-            widths,
+            widths: vec![width],
             read,
             piece,
+            factors,
         })
+    }
+
+    /// The number of columns of a product whose rows can be computed some at a time, from a factor and
+    /// a row to add that are there before.
+    fn width_of_product(
+        &self,
+        operands: &[Operand],
+        dtype: DType,
+        [rows, depth]: [usize; 2],
+        beta: f64,
+    ) -> Option<usize> {
+        let is_there = |operand: &Operand| {
+            let slot = operand.slot();
+            slot.is_none_or(|slot| !self.widths.contains_key(&slot))
+        };
+        let width = operands[1].shape()[1];
+        let is_row = operands[2]
+            .shape()
+            .iter()
+            .rev()
+            .skip(1)
+            .all(|&size| size == 1);
+        let is_known = is_there(&operands[1]) && (beta == 0.0 || is_there(&operands[2]) && is_row);
+        let is_same = matmul::goes_by_rows([rows, width, depth], dtype);
+        (is_known && is_same && rows >= PRODUCT_ROWS).then_some(width)
     }
 
     /// The table as one step of a program.
@@ -328,6 +367,11 @@ impl Table {
                 outputs: made,
             });
         }
+        let width_of = |source: RowSource| match source {
+            RowSource::Value(value) => values[value].width,
+            RowSource::Array(array) => operands[array].layout().shape.size() / self.rows,
+        };
+        let steps = with_folds(steps, &values, self.rows, &width_of);
         Planned::Rows {
             rows: Box::new(Rows::new(self.rows, self.piece, values, steps)),
             items,
@@ -335,6 +379,82 @@ impl Table {
             outputs,
         }
     }
+}
+
+/// The steps with sums and extremes of rows in the passes that compute these rows, where there is machine
+/// code for that. So rows are read once less, and those that nothing else reads are not stored.
+fn with_folds(
+    mut steps: Vec<RowStep>,
+    values: &[RowValue],
+    rows: usize,
+    width_of: &dyn Fn(RowSource) -> usize,
+) -> Vec<RowStep> {
+    let fold = |step: &RowStep| match step.work {
+        RowWork::Reduce(reduction) => {
+            let dtype = values[*step.outputs.first()?].dtype;
+            let width = width_of(step.inputs[0]);
+            reduce::folds_rows(reduction, dtype, width).then_some((reduction, width))
+        }
+        _ => None,
+    };
+    for i in 0..steps.len() {
+        let RowWork::Pass(fused) = &steps[i].work else {
+            continue;
+        };
+        let made = &steps[i].outputs;
+        let place = |step: &RowStep| match step.inputs.first() {
+            Some(RowSource::Value(value)) => made.iter().position(|own| own == value),
+            Some(RowSource::Array(_)) | None => None,
+        };
+        let mut folds: Vec<(usize, Target)> = Vec::new();
+        let mut folded: Vec<usize> = Vec::new();
+        let mut is_read: Vec<bool> = made.iter().map(|&value| values[value].is_output).collect();
+        let mut width = 0;
+        for step in &steps {
+            if let (Some((reduction, own)), Some(place)) = (fold(step), place(step)) {
+                folds.push((place, Target::Fold(reduction)));
+                folded.push(step.outputs[0]);
+                width = own;
+                continue;
+            }
+            for (is_read, value) in is_read.iter_mut().zip(made) {
+                let reads =
+                    |source: &RowSource| matches!(source, RowSource::Value(own) if own == value);
+                *is_read |= step.inputs.iter().any(reads);
+            }
+        }
+        let stored = (0..made.len()).filter(|&place| is_read[place]);
+        let elements = stored
+            .clone()
+            .map(|place| (place, Target::Elements(values[made[place]].dtype)));
+        let targets: Vec<(usize, Target)> = elements.chain(folds).collect();
+        if folded.is_empty() {
+            continue;
+        }
+        if let Some(fused) = fused.folded(width, &targets) {
+            let outputs = stored
+                .map(|place| made[place])
+                .chain(folded.iter().copied());
+            let outputs: Vec<usize> = outputs.collect();
+            steps[i].work = RowWork::Pass(Arc::new(fused));
+            steps[i].outputs = outputs;
+            // What is folded is left out below.
+            for step in &mut steps {
+                if matches!(step.work, RowWork::Reduce(_)) {
+                    step.outputs.retain(|own| !folded.contains(own));
+                }
+            }
+        }
+    }
+    steps.retain(|step| !step.outputs.is_empty());
+    for step in &mut steps {
+        if let Some((reduction, width)) = fold(step)
+            && let Some(fused) = Fused::fold_of(rows, width, reduction)
+        {
+            step.work = RowWork::Fold(Arc::new(fused));
+        }
+    }
+    steps
 }
 
 /// The rows that a call goes through.
@@ -371,24 +491,16 @@ impl TableShape {
     const fn rows(self) -> usize {
         self.sizes().0
     }
-
-    /// The width of rows that can be normalised.
-    fn normalized(self, dtype: DType) -> Option<usize> {
-        let is_float = matches!(dtype, DType::F32 | DType::F64);
-        match self {
-            Self::Rows(_, width) => is_float.then_some(width),
-            Self::Columns(..) => None,
-        }
-    }
 }
 
 /// The first operand of an operation as a table without gaps in memory, if it is one.
 fn shape_of(along: &Along, operand: &Operand) -> Option<TableShape> {
     let layout = operand.layout();
-    if let AlongAxes::Normalize(_) | AlongAxes::NormalizeGradient(_) = along.operation {
-        let (rows, width) = normalize::rows(&layout.shape, &along.axes)?;
-        return layout
-            .is_row_major()
+    if let AlongAxes::Product { .. } = along.operation {
+        let &[rows, width] = &layout.shape[..] else {
+            return None;
+        };
+        return (layout.is_row_major() && rows * width > 0)
             .then_some(TableShape::Rows(rows, width));
     }
     let order = layout.order();

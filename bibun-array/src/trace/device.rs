@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{ASSIGN, Along, AlongAxes, EMPTY, Recording, Run, SlotSpec, Work};
+use super::{ASSIGN, Along, AlongAxes, CHECK, EMPTY, Recording, Run, SlotSpec, Work};
 use crate::convolution::{Convolution, ConvolutionPart};
 use crate::cpu::output_layout;
 use crate::kernel::Kernel;
@@ -38,7 +38,7 @@ fn record(
     outputs: impl IntoIterator<Item = SlotSpec>,
     run: impl Fn(Vec<Array>) -> Vec<Array> + Send + Sync + 'static,
 ) -> Vec<Array> {
-    record_call(name, parameters, None, inputs, outputs, run)
+    record_call(name, parameters, (None, None), inputs, outputs, run)
 }
 
 /// Records a call of the CPU that works along axes.
@@ -53,7 +53,8 @@ fn record_along(
     let axes = axes.to_vec();
     let along = Along { operation, axes };
     let parameters = format!("{along:?}");
-    record_call(name, Some(parameters), Some(along), inputs, outputs, run)
+    let what = (Some(along), None);
+    record_call(name, Some(parameters), what, inputs, outputs, run)
 }
 
 /// Records a call of the CPU whose results are row-major, whatever the inputs are. It is so long that
@@ -79,6 +80,7 @@ fn record_row_major(
         name,
         parameters: Some(parameters),
         along: None,
+        part: None,
         run: Arc::new(run),
     };
     recording.write(work, inputs, outputs.collect::<Vec<_>>())
@@ -87,7 +89,7 @@ fn record_row_major(
 fn record_call(
     name: &'static str,
     parameters: Option<String>,
-    along: Option<Along>,
+    (along, part): (Option<Along>, Option<Layout>),
     inputs: &[&Array],
     outputs: impl IntoIterator<Item = SlotSpec>,
     run: impl Fn(Vec<Array>) -> Vec<Array> + Send + Sync + 'static,
@@ -102,6 +104,7 @@ fn record_call(
         name,
         parameters,
         along,
+        part,
         run,
     };
     recording.write(work, inputs, outputs)
@@ -288,17 +291,16 @@ impl Device for Trace {
 
     fn assign(&'static self, target: &mut Array, part: View, value: &Array) {
         let output = result(target.shape(), target.dtype());
-        let parameters = format!("{part:?}");
-        *target = record_one(
-            ASSIGN,
-            parameters,
-            [target, value],
-            output,
-            move |[mut target, value]| {
-                cpu().assign(&mut target, part.clone(), &value);
-                target
-            },
-        );
+        let (parameters, own) = (Some(format!("{part:?}")), Some(part.0.clone()));
+        let inputs = [&*target, value];
+        let run = move |mut inputs: Vec<Array>| {
+            let (value, target) = (inputs.pop(), inputs.pop());
+            let (mut target, value) = target.zip(value).expect("a target and a value");
+            cpu().assign(&mut target, part.clone(), &value);
+            vec![target]
+        };
+        let mut results = record_call(ASSIGN, parameters, (None, own), &inputs, [output], run);
+        *target = results.pop().expect("there is one result");
     }
 
     fn reduce(&'static self, reduction: Reduce, x: &Array, axes: &[usize]) -> Array {
@@ -309,14 +311,15 @@ impl Device for Trace {
             Reduce::All | Reduce::Any => DType::Bool,
         };
         let output = result(x.shape().reduced(axes, false), dtype);
-        let (own, operation) = (axes.to_vec(), AlongAxes::Reduce(reduction));
+        let own = axes.to_vec();
         let run = move |inputs: Vec<Array>| vec![cpu().reduce(reduction, &inputs[0], &own)];
+        let operation = AlongAxes::Reduce(reduction);
         let mut results = record_along("reduce", operation, axes, &[x], [output], run);
         results.pop().expect("there is one result")
     }
 
     fn check(&'static self, x: &Array, bounds: Range<i64>, complaint: Complaint) {
-        record("check", None, &[x], [], move |inputs| {
+        record(CHECK, None, &[x], [], move |inputs| {
             cpu().check(&inputs[0], bounds.clone(), Arc::clone(&complaint));
             Vec::new()
         });
@@ -395,10 +398,13 @@ impl Device for Trace {
             .concat()
             .into();
         let output = result(shape, a.dtype());
-        let parameters = format!("{:x} {:x}", alpha.to_bits(), beta.to_bits());
-        record_one("gemm", parameters, [a, b, &c], output, move |[a, b, c]| {
-            cpu().gemm(alpha, &a, &b, beta, c)
-        })
+        let operation = AlongAxes::Product { alpha, beta };
+        let run = move |inputs: Vec<Array>| {
+            let [a, b, c] = <[Array; 3]>::try_from(inputs).expect("it has three inputs");
+            vec![cpu().gemm(alpha, &a, &b, beta, c)]
+        };
+        let mut results = record_along("gemm", operation, &[], &[a, b, &c], [output], run);
+        results.remove(0)
     }
 
     fn convolve(
@@ -449,36 +455,54 @@ impl Device for Trace {
         )
     }
 
-    fn normalize(&'static self, rule: Normalization, x: &Array, axes: &[usize]) -> [Array; 3] {
+    fn normalize(
+        &'static self,
+        rule: Normalization,
+        x: &Array,
+        axes: &[usize],
+        parameters: &[&Array],
+    ) -> [Array; 3] {
         let reduced = x.shape().reduced(axes, true);
         let spec = |shape: &Shape| result(shape, x.dtype());
         let outputs = [x.shape(), &reduced, &reduced].map(spec);
-        let (own, operation) = (axes.to_vec(), AlongAxes::Normalize(rule));
-        let run = move |inputs: Vec<Array>| cpu().normalize(rule, &inputs[0], &own).into();
-        let results = record_along("normalize", operation, axes, &[x], outputs, run);
+        let name = format!("{rule:?} {axes:?}");
+        let inputs: Vec<&Array> = std::iter::once(x)
+            .chain(parameters.iter().copied())
+            .collect();
+        let own = axes.to_vec();
+        let run = move |inputs: Vec<Array>| {
+            let parameters: Vec<&Array> = inputs[1..].iter().collect();
+            cpu().normalize(rule, &inputs[0], &own, &parameters).into()
+        };
+        let results = record("normalize", Some(name), &inputs, outputs, run);
         results.try_into().expect("there are three results")
     }
 
     fn normalize_gradient(
         &'static self,
         rule: Normalization,
-        results: [&Array; 2],
-        cotangents: [&Array; 3],
         axes: &[usize],
-    ) -> Array {
-        let output = result(results[0].shape(), results[0].dtype());
-        let ([y, variance], [gy, gmean, gvariance]) = (results, cotangents);
-        let (own, operation) = (axes.to_vec(), AlongAxes::NormalizeGradient(rule));
-        let inputs = [y, variance, gy, gmean, gvariance];
+        x: &Array,
+        [mean, variance]: [&Array; 2],
+        scale: Option<&Array>,
+        [gy, gmean, gvariance]: [&Array; 3],
+    ) -> Vec<Array> {
+        let shapes = [x].into_iter().chain(scale).chain(scale);
+        let outputs = shapes.map(|like| result(like.shape(), x.dtype()));
+        let name = format!("{rule:?} {axes:?}");
+        let inputs = [x, mean, variance, gy, gmean, gvariance]
+            .into_iter()
+            .chain(scale);
+        let inputs: Vec<&Array> = inputs.collect();
+        let own = axes.to_vec();
         let run = move |inputs: Vec<Array>| {
-            let [y, variance, gy, gmean, gvariance] =
-                <[Array; 5]>::try_from(inputs).expect("as many as were recorded");
-            let (results, cotangents) = ([&y, &variance], [&gy, &gmean, &gvariance]);
-            vec![cpu().normalize_gradient(rule, results, cotangents, &own)]
+            let ([x, mean, variance, gy, gmean, gvariance], scale) = inputs
+                .split_first_chunk()
+                .expect("as many as were recorded");
+            let (statistics, cotangents) = ([mean, variance], [gy, gmean, gvariance]);
+            cpu().normalize_gradient(rule, &own, x, statistics, scale.first(), cotangents)
         };
-        let name = "normalize_gradient";
-        let mut results = record_along(name, operation, axes, &inputs, [output], run);
-        results.pop().expect("there is one result")
+        record("normalize_gradient", Some(name), &inputs, outputs, run)
     }
 
     fn attention(

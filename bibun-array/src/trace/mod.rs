@@ -11,14 +11,13 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::cpu::Join;
 use crate::dtype::with_word;
 use crate::kernel::Kernel;
 use crate::program::Program;
 use crate::shape::Layout;
 use crate::storage::{Buffer, Word};
-use crate::{
-    Array, DType, Device, Error, Location, Memory, Normalization, Reduce, Scalar, Shape, raise,
-};
+use crate::{Array, DType, Device, Error, Location, Memory, Reduce, Scalar, Shape, raise};
 
 use device::TRACE;
 
@@ -125,9 +124,16 @@ pub(crate) enum Work {
         parameters: Option<String>,
         /// What it computes, if it can be computed row by row.
         along: Option<Along>,
+        /// The places that it writes its second input to, if it is an [`ASSIGN`].
+        part: Option<Layout>,
         run: Arc<Run>,
     },
+    /// An array that is made of the inputs.
+    Join(Arc<Join>),
 }
+
+/// The name of the call that refuses values.
+pub(crate) const CHECK: &str = "check";
 
 /// The name of the call that makes an array for parts.
 pub(crate) const EMPTY: &str = "empty";
@@ -146,8 +152,11 @@ pub(crate) struct Along {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum AlongAxes {
     Reduce(Reduce),
-    Normalize(Normalization),
-    NormalizeGradient(Normalization),
+    /// `alpha a b + beta c`, one row for each of `a`.
+    Product {
+        alpha: f64,
+        beta: f64,
+    },
 }
 
 impl Work {
@@ -155,6 +164,7 @@ impl Work {
         match self {
             Self::Kernel(kernel) => kernel.name(),
             Self::Call { name, .. } => name,
+            Self::Join(_) => "join",
         }
     }
 }
@@ -431,10 +441,18 @@ pub fn record_call(
     let expected = outputs.to_vec();
     let run = move |inputs: Vec<Array>| -> Vec<Array> {
         let made = run(inputs);
-        let specs = made.iter().map(|y| (y.shape().clone(), y.dtype()));
-        let specs: Vec<(Shape, DType)> = specs.collect();
-        assert_eq!(specs, expected, "{name} returns what it was recorded for");
-        made.iter().map(Array::to_row_major).collect()
+        let is_expected = |(y, (shape, dtype)): (&Array, &(Shape, DType))| {
+            y.shape() == shape && y.dtype() == *dtype
+        };
+        assert!(
+            made.len() == expected.len() && made.iter().zip(&expected).all(is_expected),
+            "{name} returns {made:?}, it was recorded for {expected:?}"
+        );
+        let row_major = |y: Array| match y.layout().is_row_major() || y.inline().is_some() {
+            true => y,
+            false => y.to_row_major(),
+        };
+        made.into_iter().map(row_major).collect()
     };
     let refs: Vec<&Array> = inputs.iter().collect();
     let Some(recording) = Recording::of(name, &refs) else {
@@ -449,6 +467,7 @@ pub fn record_call(
         name,
         parameters: None,
         along: None,
+        part: None,
         run: Arc::new(run),
     };
     recording.write(work, &refs, slots)

@@ -20,7 +20,13 @@ fn ulps(function: &str) -> [f64; 3] {
     match function {
         // The tails of exponentials of rounded multiples and squares: their relative error grows
         // with the argument.
-        "gelu" | "gelu_tanh" | "erf" | "erfc" | "celu" => [200.0; 3],
+        "gelu"
+        | "gelu_tanh"
+        | "erf"
+        | "erfc"
+        | "celu"
+        | "normal_distribution"
+        | "normal_density" => [200.0; 3],
         // x times a number that is already below the range of normal numbers.
         "silu" | "mish" => [64.0, 16.0, 64.0],
         _ => ULPS,
@@ -135,6 +141,8 @@ calls! {
         "hardshrink": |x| hardshrink(x, 0.75),
         "threshold": |x| threshold(x, 0.75, 3.0),
         "huber": |x| huber(x, 0.75),
+        "normal_distribution": Variable::normal_distribution,
+        "normal_density": Variable::normal_density,
         "logistic_density": Variable::logistic_density,
         "one_minus_square": Variable::one_minus_square,
     }

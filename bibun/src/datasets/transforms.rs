@@ -193,7 +193,7 @@ fn below(count: usize, random: &mut Generator) -> usize {
 }
 
 /// Crops a window of `[height, width]` at a random position of the image, after padding it with
-/// `padding` zeros (or `false`) on all sides.
+/// `padding` zeros (or `false`) on all sides. It may be part of a [compiled](crate::compile) function.
 ///
 /// # Panics
 /// Panics if `image` is not `[channels, height, width]` or the window is larger than the padded
@@ -223,11 +223,21 @@ pub fn random_crop(
         );
         raise(Error::argument("random_crop", what));
     }
-    let top = below(padded_rows - height + 1, random) as isize;
-    let left = below(padded_columns - width + 1, random) as isize;
-    let window = |image: &Array| {
-        let [bottom, right] = [top + height as isize, left + width as isize];
-        image.slice(s![.., top..bottom, left..right]).to_row_major()
+    let mut below = |count: usize| random.integers(0, count as i64, ());
+    let top = below(padded_rows - height + 1);
+    let left = below(padded_columns - width + 1);
+    let window = |image: &Array| match (top.known_item::<i64>(), left.known_item::<i64>()) {
+        (Some(top), Some(left)) => {
+            let [top, left] = [top, left].map(|first| first as isize);
+            let [bottom, right] = [top + height as isize, left + width as isize];
+            image.slice(s![.., top..bottom, left..right]).to_row_major()
+        }
+        // The place is not known while a function is traced.
+        _ => {
+            let from = |first: &Array, size: usize| Array::arange(0, size as i64) + first;
+            let rows = image.take(&from(&top, height), 1);
+            rows.take(&from(&left, width), 2)
+        }
     };
     if padding == 0 {
         return window(image);
@@ -238,7 +248,8 @@ pub fn random_crop(
     window(&padded)
 }
 
-/// Mirrors the image from left to right, with this probability.
+/// Mirrors the image from left to right, with this probability. It may be part of a
+/// [compiled](crate::compile) function.
 ///
 /// # Panics
 /// Panics if `image` is not `[channels, height, width]`.
@@ -252,10 +263,17 @@ pub fn random_crop(
 /// ```
 #[track_caller]
 pub fn random_flip(image: &Array, probability: f64, random: &mut Generator) -> Array {
-    image_size("random_flip", image);
-    match unit(random) < probability {
-        true => image.flip(&[2]).to_row_major(),
-        false => image.clone(),
+    let [_, _, width] = image_size("random_flip", image);
+    let drawn = random.uniform((), 0.0, 1.0, DType::F64);
+    match drawn.known_item::<f64>() {
+        Some(drawn) if drawn < probability => image.flip(&[2]).to_row_major(),
+        Some(_) => image.clone(),
+        // It is not known while a function is traced.
+        None => {
+            let columns = Array::arange(0, width as i64);
+            let chosen = drawn.less(probability).where_(columns.flip(&[0]), columns);
+            image.take(&chosen, 2)
+        }
     }
 }
 

@@ -16,7 +16,7 @@ where
     F: Fn(&O, [Variable; N]) -> [Variable; M] + 'static,
 {
     const { assert!(size_of::<F>() == 0, "the function captures something") };
-    if !inputs.iter().all(Variable::is_bare) {
+    if !inputs.iter().all(|x| x.bare().is_some()) {
         return f(&options, inputs);
     }
     let arrays = inputs.map(|x| x.array());

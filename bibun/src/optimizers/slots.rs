@@ -1,5 +1,7 @@
 //! The state that an optimizer has for each parameter, by name.
 
+use std::sync::Arc;
+
 use bibun_array::{Array, Scalar};
 use indexmap::map::Entry;
 use indexmap::{IndexMap, IndexSet};
@@ -18,7 +20,7 @@ pub(super) struct Slot<const N: usize> {
     /// Holding the parameter also keeps its key from being reused for another.
     pub parameter: Variable,
     /// The name under which the parameter was first seen, with a number appended if another has it.
-    pub name: String,
+    pub name: Arc<str>,
     is_numbered: bool,
     pub memory: Memory<N>,
 }
@@ -82,8 +84,11 @@ impl<const N: usize> Memory<N> {
 #[derive(Debug, Default)]
 pub(super) struct Slots<const N: usize> {
     seen: IndexMap<Key, Slot<N>, FxBuildHasher>,
-    waiting: IndexMap<String, Memory<N>>,
+    waiting: Memories<N>,
 }
+
+/// The state of parameters by name.
+pub(super) type Memories<const N: usize> = IndexMap<Arc<str>, Memory<N>, FxBuildHasher>;
 
 impl<const N: usize> Slots<N> {
     /// Returns the index of a parameter's slot, adding one if it is new.
@@ -98,7 +103,7 @@ impl<const N: usize> Slots<N> {
             return place;
         }
         let own = unused(name, |name| names().any(|other| other == name));
-        let (is_numbered, name) = (own != name, own);
+        let (is_numbered, name) = (own != name, Arc::<str>::from(own));
         let spec = spec_of_state(&parameter.spec());
         let memory = match self.waiting.shift_remove(&name) {
             Some(memory) => {
@@ -126,13 +131,13 @@ impl<const N: usize> Slots<N> {
     }
 
     /// Creates the state of parameters that have not been seen yet.
-    pub(super) fn of(waiting: IndexMap<String, Memory<N>>) -> Self {
+    pub(super) fn of(waiting: Memories<N>) -> Self {
         let seen = IndexMap::default();
         Self { seen, waiting }
     }
 
     /// Returns the state of each parameter, with its name.
-    pub(super) fn memories(&self) -> impl Iterator<Item = (&String, &Memory<N>)> {
+    pub(super) fn memories(&self) -> impl Iterator<Item = (&Arc<str>, &Memory<N>)> {
         let seen = self.seen.values().map(|slot| (&slot.name, &slot.memory));
         seen.chain(&self.waiting)
     }
@@ -159,7 +164,7 @@ impl<const N: usize> Slots<N> {
     pub(super) fn read<R: UpdateRule<N, G>, const G: usize>(
         &self,
         state: &State,
-    ) -> Result<IndexMap<String, Memory<N>>, StateError> {
+    ) -> Result<Memories<N>, StateError> {
         let mut error = StateError::default();
         let mut names = IndexSet::new();
         for (whole, _) in state.iter() {
@@ -170,9 +175,9 @@ impl<const N: usize> Slots<N> {
                 names.insert(name);
             }
         }
-        let mut memories = IndexMap::new();
+        let mut memories = Memories::default();
         for name in names {
-            let seen = self.seen.values().find(|slot| slot.name == name);
+            let seen = self.seen.values().find(|slot| *slot.name == *name);
             let steps = state.count(&within(name, STEPS));
             let steps = steps.map_err(|wrong| error.add(wrong)).unwrap_or_default();
             let arrays = R::STATE.map(|part| {
@@ -192,14 +197,14 @@ impl<const N: usize> Slots<N> {
                     }
                 }
             });
-            memories.insert(name.to_owned(), Memory { steps, arrays });
+            memories.insert(name.into(), Memory { steps, arrays });
         }
         error.or_ok().map(|()| memories)
     }
 
     /// Continues from the memories that were read; a parameter without one counts as not having
     /// made a step.
-    pub(super) fn replace(&mut self, mut memories: IndexMap<String, Memory<N>>) {
+    pub(super) fn replace(&mut self, mut memories: Memories<N>) {
         self.seen
             .retain(|_, slot| match memories.shift_remove(&slot.name) {
                 Some(memory) => {

@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use bibun_array::{Array, DType, Shape, is_traced, record_call};
 use indexmap::IndexMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
+use smallvec::SmallVec;
 
 use super::hooks::Hooks;
 use super::rule::UpdateRule;
@@ -23,7 +25,7 @@ use crate::variable::Variable;
 #[derive(Clone, Debug)]
 pub(super) struct Packed {
     /// The names of the parameters that have a state.
-    names: Vec<String>,
+    names: Arc<[Arc<str>]>,
     /// The number of steps, the learning rate, the numbers of each rule, and for each parameter the number
     /// of its steps and its arrays.
     arrays: Vec<Array>,
@@ -120,30 +122,43 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
             raise(Error::argument(function, what));
         }
         let gradients = leaves.matching(function, ["the model", "the gradient"], gradient);
-        let Packed { mut names, arrays } = self.packed();
-        let numbers: Vec<usize> = {
-            let all = Leaves::of(model).names;
-            let number = |name| all.iter().position(|other| other == name);
-            let numbers = leaves.names.iter().map(number);
-            numbers
-                .map(|number| number.expect("it is one of them"))
-                .collect()
-        };
+        let Packed { names, arrays } = self.packed();
+        let of_all = Leaves::of(model).names;
+        let of_all = of_all.iter().enumerate().map(|(i, name)| (&**name, i));
+        let of_all: FxHashMap<&str, usize> = of_all.collect();
+        let numbers = leaves.names.iter().map(|name| of_all[&**name]).collect();
+        let mut known: IndexMap<Arc<str>, (), FxBuildHasher> =
+            names.iter().map(|name| (Arc::clone(name), ())).collect();
+        let places = leaves.names.iter().map(|name| {
+            let entry = known.entry(Arc::from(&**name));
+            let place = entry.index();
+            entry.or_default();
+            place
+        });
+        let places: Vec<usize> = places.collect();
+        let (first_new, names): (usize, Vec<Arc<str>>) = (names.len(), known.into_keys().collect());
+        let own_names = places.iter().map(|&place| Arc::clone(&names[place]));
         let step = Step {
             choice: self.choice.clone(),
             hooks: self.hooks.clone(),
-            known: names.clone(),
-            names: leaves.names.clone(),
+            first_new,
+            names: own_names.collect(),
             numbers,
+            places,
         };
-        let new = leaves.names.iter().filter(|name| !names.contains(name));
-        names.extend(new.cloned().collect::<Vec<_>>());
 
         let specs: Vec<Spec> = leaves.variables.iter().map(Variable::spec).collect();
+        let of_states = arrays.len() - first_new * (1 + N);
+        for (&place, own) in step.places.iter().zip(&specs) {
+            let state = arrays[of_states..].chunks(1 + N).nth(place);
+            for (array, part) in state.into_iter().flat_map(|own| &own[1..]).zip(R::STATE) {
+                expect_spec(&names[place], part, array, &spec_of_state(own));
+            }
+        }
         let count = arrays.len();
         let mut outputs: Vec<(Shape, DType)> = arrays.iter().map(spec).collect();
-        for (name, own) in leaves.names.iter().zip(&specs) {
-            if !step.known.contains(name) {
+        for (&place, own) in step.places.iter().zip(&specs) {
+            if place >= first_new {
                 let Spec { shape, dtype } = spec_of_state(own);
                 outputs.push((Shape::from(()), DType::I64));
                 outputs.extend(vec![(shape, dtype); N]);
@@ -165,7 +180,8 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
         });
         drop(inputs);
         let parameters: Vec<Variable> = made.drain(packed..).map(Variable::new).collect();
-        let optimizer = Self::unpacked(self.choice.clone(), self.hooks.clone(), names, made);
+        let (choice, hooks) = (self.choice.clone(), self.hooks.clone());
+        let optimizer = Self::unpacked(choice, hooks, names.into(), made);
         (leaves.replaced(model, &parameters), optimizer)
     }
 
@@ -196,15 +212,21 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
             arrays.extend(numbers.map(|(_, number)| Array::scalar(*number)));
         }
         for (name, memory) in self.slots.memories() {
-            names.push(name.clone());
+            names.push(Arc::clone(name));
             arrays.push(Array::scalar(memory.steps as i64));
             arrays.extend(memory.arrays.iter().cloned());
         }
+        let names = names.into();
         Packed { names, arrays }
     }
 
     /// An optimizer with this state, whose numbers are known unless a function is being traced.
-    fn unpacked(choice: Choice<R>, hooks: Hooks, names: Vec<String>, arrays: Vec<Array>) -> Self {
+    fn unpacked(
+        choice: Choice<R>,
+        hooks: Hooks,
+        names: Arc<[Arc<str>]>,
+        arrays: Vec<Array>,
+    ) -> Self {
         let mut optimizer = Self {
             choice,
             hooks,
@@ -217,9 +239,10 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
             optimizer.traced = Some(Packed { names, arrays });
             return optimizer;
         }
-        let (steps, memories) = unpack(&mut optimizer.choice, names, arrays);
+        let (steps, memories) = unpack(&mut optimizer.choice, arrays);
         optimizer.steps = steps;
-        optimizer.slots = Slots::of(memories);
+        let names = names.iter().map(Arc::clone);
+        optimizer.slots = Slots::of(names.zip(memories).collect());
         optimizer
     }
 }
@@ -227,9 +250,8 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
 /// Reads the number of steps and the state of each parameter; the other numbers go into the choice.
 fn unpack<R: UpdateRule<N, G>, const N: usize, const G: usize>(
     choice: &mut Choice<R>,
-    names: Vec<String>,
     arrays: Vec<Array>,
-) -> (u64, IndexMap<String, Memory<N>>) {
+) -> (u64, Vec<Memory<N>>) {
     let mut arrays = arrays.into_iter();
     let mut next = || arrays.next().expect("there is one for each");
     let count = |x: Array| x.item::<i64>() as u64;
@@ -240,12 +262,13 @@ fn unpack<R: UpdateRule<N, G>, const N: usize, const G: usize>(
             *number = next().item();
         }
     }
-    let memories = names.into_iter().map(|name| {
-        let steps = count(next());
-        let arrays = std::array::from_fn(|_| next());
-        (name, Memory { steps, arrays })
-    });
-    (steps, memories.collect())
+    let mut memories = Vec::with_capacity(arrays.len() / (1 + N));
+    while let Some(steps) = arrays.next() {
+        let arrays = std::array::from_fn(|_| arrays.next().expect("there is one for each"));
+        let steps = count(steps);
+        memories.push(Memory { steps, arrays });
+    }
+    (steps, memories)
 }
 
 fn spec(x: &Array) -> (Shape, DType) {
@@ -256,11 +279,13 @@ fn spec(x: &Array) -> (Shape, DType) {
 struct Step<R> {
     choice: Choice<R>,
     hooks: Hooks,
-    /// The parameters that have a state.
-    known: Vec<String>,
-    /// Those that make a step, and their numbers among the parameters of the model.
-    names: Vec<String>,
+    /// The place of the first parameter that has no state yet.
+    first_new: usize,
+    /// The parameters that make a step, their numbers among the parameters of the model, and the places of
+    /// their states.
+    names: Vec<Arc<str>>,
     numbers: Vec<usize>,
+    places: Vec<usize>,
 }
 
 impl<R> Step<R> {
@@ -275,7 +300,7 @@ impl<R> Step<R> {
         R: UpdateRule<N, G>,
     {
         let mut choice = self.choice.clone();
-        let (steps, mut memories) = unpack(&mut choice, self.known.clone(), packed);
+        let (steps, mut memories) = unpack(&mut choice, packed);
         let count = self.names.len();
         if let Some(loss) = others.get(2 * count) {
             let loss = loss.item();
@@ -283,20 +308,20 @@ impl<R> Step<R> {
         }
         let gradients = others.split_off(count);
         let mut tasks = Vec::with_capacity(count);
-        let mut places = Vec::with_capacity(count);
-        for (i, (name, gradient)) in self.names.iter().zip(gradients).enumerate() {
-            let own = spec_of_state(&Spec::new(others[i].shape(), others[i].dtype()));
-            let entry = memories.entry(name.clone());
-            places.push(entry.index());
-            let memory = entry.or_insert_with(|| Memory::initial::<R, G>(&own));
-            for (array, part) in memory.arrays.iter().zip(R::STATE) {
-                expect_spec(name, part, array, &own);
+        for (i, gradient) in gradients.into_iter().take(count).enumerate() {
+            if self.places[i] >= self.first_new {
+                let own = Spec::new(others[i].shape(), others[i].dtype());
+                memories.push(Memory::initial::<R, G>(&spec_of_state(&own)));
             }
             let home = home(&gradient, &others[i]);
+            let gradient = match gradient.device() == home {
+                true => gradient,
+                false => gradient.to(home),
+            };
             tasks.push(Task {
                 slot: i,
                 number: self.numbers[i],
-                gradient: gradient.to(home),
+                gradient,
                 home,
             });
         }
@@ -304,7 +329,7 @@ impl<R> Step<R> {
             names: &self.names,
             arrays: others,
             memories,
-            places,
+            places: &self.places,
         };
         advance(&choice, &self.hooks, steps, tasks, &mut parameters);
         let Arrays {
@@ -318,7 +343,7 @@ impl<R> Step<R> {
             let numbers = rule.numbers().into_iter();
             made.extend(numbers.map(|(_, number)| Array::scalar(*number)));
         }
-        for (_, memory) in memories {
+        for memory in memories {
             made.push(Array::scalar(memory.steps as i64));
             made.extend(memory.arrays);
         }
@@ -329,11 +354,11 @@ impl<R> Step<R> {
 
 /// Parameters that are arrays.
 struct Arrays<'a, const N: usize> {
-    names: &'a [String],
+    names: &'a [Arc<str>],
     arrays: Vec<Array>,
-    memories: IndexMap<String, Memory<N>>,
+    memories: Vec<Memory<N>>,
     /// The place of the state of each.
-    places: Vec<usize>,
+    places: &'a [usize],
 }
 
 impl<const N: usize> Parameters<N> for Arrays<'_, N> {
@@ -352,6 +377,40 @@ impl<const N: usize> Parameters<N> for Arrays<'_, N> {
     fn change(&mut self, place: usize, change: impl FnOnce(&mut Array, &mut [Array; N])) {
         let memory = &mut self.memories[self.places[place]];
         change(&mut self.arrays[place], &mut memory.arrays);
+    }
+}
+
+/// The state of a parameter, as a Tree that is only visited.
+struct State<'a>(&'a [Array]);
+
+impl Tree for State<'_> {
+    fn visit(&self, visitor: &mut Visitor<'_>) {
+        self.0.iter().for_each(|array| array.visit(visitor));
+    }
+    fn map(&self, _: &mut Mapper<'_>) -> Self {
+        Self(self.0)
+    }
+}
+
+impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G> {
+    /// Shows the state as `packed` lists it.
+    // PERF: without the list, because each call of a compiled step walks it.
+    fn visit_state(&self, visitor: &mut Visitor<'_>) {
+        visitor.child(0, &Array::scalar(self.steps as i64));
+        visitor.child(1, &Array::scalar(self.choice.learning_rate));
+        let mut number = 2;
+        for mut rule in self.choice.rules().cloned() {
+            for (_, own) in rule.numbers() {
+                visitor.child(number, &Array::scalar(*own));
+                number += 1;
+            }
+        }
+        for (name, memory) in self.slots.memories() {
+            let mut all: SmallVec<[Array; 4]> = SmallVec::new();
+            all.push(Array::scalar(memory.steps as i64));
+            all.extend(memory.arrays.iter().cloned());
+            visitor.child(name, &State(&all));
+        }
     }
 }
 
@@ -384,10 +443,16 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> Tree for RuleOptimizer
         for address in self.hooks.addresses() {
             visitor.plain(&address);
         }
-        let Packed { names, arrays } = self.packed();
-        visitor.plain(&names);
-        for (i, array) in arrays.iter().enumerate() {
+        // By the names that arrays have in `packed`.
+        let Some(Packed { names, arrays }) = &self.traced else {
+            return self.visit_state(visitor);
+        };
+        let (numbers, states) = arrays.split_at(arrays.len() - names.len() * (1 + N));
+        for (i, array) in numbers.iter().enumerate() {
             visitor.child(i, array);
+        }
+        for (name, state) in names.iter().zip(states.chunks(1 + N)) {
+            visitor.child(name, &State(state));
         }
     }
 

@@ -69,7 +69,6 @@ impl<K: fmt::Display + Clone + Ord, T: Tree> Tree for BTreeMap<K, T> {
     fn visit(&self, visitor: &mut Visitor<'_>) {
         visitor.bits(self.len() as u64);
         for (key, tree) in self {
-            visitor.shown(format_args!("{key}"));
             visitor.child(key, tree);
         }
     }
@@ -88,7 +87,6 @@ impl<K: fmt::Display + Clone + Ord + Hash, T: Tree, S: BuildHasher + Default> Tr
     fn visit(&self, visitor: &mut Visitor<'_>) {
         visitor.bits(self.len() as u64);
         for (key, tree) in in_order(self) {
-            visitor.shown(format_args!("{key}"));
             visitor.child(key, tree);
         }
     }
@@ -110,7 +108,7 @@ macro_rules! tuples {
     ($(($($T:ident $i:tt),*))*) => {$(
         impl<$($T: Tree),*> Tree for ($($T,)*) {
             fn visit(&self, visitor: &mut Visitor<'_>) {
-                $(visitor.child($i, &self.$i);)*
+                $(visitor.field(stringify!($i), &self.$i);)*
             }
             fn map(&self, mapper: &mut Mapper<'_>) -> Self {
                 ($(self.$i.map(mapper),)*)

@@ -8,11 +8,13 @@ mod tuples;
 pub use buffer::Buffer;
 pub(crate) use tuples::for_tuples;
 
+use std::cell::Cell;
 use std::fmt::{self, Write};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use bibun_array::{Array, Shape};
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 
 use crate::error::{Error, caller, raise};
 use crate::functions::apart;
@@ -94,6 +96,12 @@ impl Role {
 /// A walk through a [`Tree`] that knows the name of its current position.
 pub struct Visitor<'a> {
     path: String,
+    /// The number of names around the current position.
+    depth: usize,
+    /// Whether names are shown by themselves, and whether they are put together to a path.
+    shows_names: bool,
+    writes_path: bool,
+    is_path_asked: Cell<bool>,
     in_chain: bool,
     /// Whether this is a field that the Tree leaves out.
     in_skipped: bool,
@@ -120,6 +128,10 @@ pub(crate) enum Held<'a> {
 
 /// A part of a [`Tree`].
 pub(crate) enum Part<'a> {
+    /// The name of a field that comes next, behind the number of names around it.
+    Field(usize, &'static str),
+    /// The same for a part whose name may be another one next time.
+    Child(usize, &'a str),
     /// The position of a Variable.
     Held(Held<'a>, Role),
     /// An array that is no Variable.
@@ -158,9 +170,29 @@ impl<'a> Visitor<'a> {
         Self::with(Seer::Everything(see))
     }
 
+    /// Makes the visitor show names by themselves, before what they are the names of.
+    // PERF: paths are written only if they are wanted, because each call of a compiled function walks its
+    // argument.
+    pub(crate) fn showing_names(self, writes_path: bool) -> Self {
+        Self {
+            shows_names: true,
+            writes_path,
+            ..self
+        }
+    }
+
+    /// Returns whether a Tree has asked for the path.
+    pub(crate) fn is_path_asked(&self) -> bool {
+        self.is_path_asked.get()
+    }
+
     fn with(see: Seer<'a>) -> Self {
         Self {
             path: String::new(),
+            depth: 0,
+            shows_names: false,
+            writes_path: true,
+            is_path_asked: Cell::new(false),
             in_chain: false,
             in_skipped: false,
             see,
@@ -278,12 +310,48 @@ impl<'a> Visitor<'a> {
         self.within(name, |visitor| child.visit(visitor));
     }
 
+    /// Visits a field by its name.
+    // PERF: without formatting.
+    #[doc(hidden)]
+    #[inline]
+    pub fn field<T: Tree + ?Sized>(&mut self, name: &'static str, field: &T) {
+        if let (true, Seer::Everything(see)) = (self.shows_names, &mut self.see) {
+            see("", Part::Field(self.depth, name));
+        }
+        let length = self.path.len();
+        if self.writes_path {
+            self.begin_name();
+            self.path.push_str(name);
+        }
+        self.depth += 1;
+        field.visit(self);
+        self.depth -= 1;
+        self.path.truncate(length);
+    }
+
     fn within(&mut self, name: impl fmt::Display, visit: impl FnOnce(&mut Self)) {
         let length = self.path.len();
-        let slash = if length == 0 { "" } else { "/" };
-        write!(self.path, "{slash}{name}").expect("a String takes everything");
+        if self.writes_path {
+            self.begin_name();
+        }
+        let start = self.path.len();
+        write!(self.path, "{name}").expect("a String takes everything");
+        if let (true, Seer::Everything(see)) = (self.shows_names, &mut self.see) {
+            see("", Part::Child(self.depth, &self.path[start..]));
+        }
+        if !self.writes_path {
+            self.path.truncate(length);
+        }
+        self.depth += 1;
         visit(self);
+        self.depth -= 1;
         self.path.truncate(length);
+    }
+
+    fn begin_name(&mut self) {
+        if !self.path.is_empty() {
+            self.path.push('/');
+        }
     }
 
     /// Visits the parts of a Chain, in which Variables are parameters or buffers.
@@ -295,6 +363,7 @@ impl<'a> Visitor<'a> {
 
     /// Returns the name of the current position, which is empty at the root.
     pub fn path(&self) -> &str {
+        self.is_path_asked.set(true);
         &self.path
     }
 }
@@ -426,39 +495,56 @@ impl Leaves {
     /// Returns the Tree with other leaves. Parameters stay parameters, whatever replaces them. Frozen
     /// ones stay frozen, and different ones stay different.
     pub(crate) fn replaced<T: Tree>(&self, tree: &T, leaves: &[Variable]) -> T {
-        self.put(tree, leaves, &[], Variable::clone)
+        self.put(tree, leaves.iter().cloned(), &[], Variable::clone)
     }
 
     /// Does the same as [`replaced`](Self::replaced), and puts in other [arrays](arrays_of).
     pub(crate) fn replaced_all<T: Tree>(
         &self,
         tree: &T,
-        leaves: &[Variable],
+        leaves: impl IntoIterator<Item = Variable>,
         arrays: &[Array],
     ) -> T {
         self.put(tree, leaves, arrays, Variable::clone)
     }
 
+    /// Whether leaves are all Variables of the Tree, each at a position of its own, so that it can be
+    /// [filled](Self::filled).
+    pub(crate) fn are_arguments(&self) -> bool {
+        let is_leaf = |place: &(String, Place)| matches!(place.1, Place::Leaf(_));
+        self.places.iter().all(is_leaf)
+            && self.roles.iter().all(|role| *role == Role::Argument)
+            && !self.frozen.contains(&true)
+    }
+
+    /// Does the same as [`replaced_all`](Self::replaced_all) if the leaves [are
+    /// arguments](Self::are_arguments).
+    // PERF: the leaves are moved, and nothing has to be found out about them.
+    pub(crate) fn filled<T: Tree>(tree: &T, mut leaves: impl Iterator<Item = Variable>) -> T {
+        let mut replace = |_: &Variable, _| leaves.next().expect("one for each position");
+        tree.map(&mut Mapper::new(&mut replace))
+    }
+
     /// Returns the Tree with derivatives in place of the leaves, and no values in place of frozen
     /// parameters.
     pub(crate) fn derivatives<T: Tree>(&self, tree: &T, leaves: &[Variable]) -> T {
-        self.put(tree, leaves, &[], Variable::absent)
+        self.put(tree, leaves.iter().cloned(), &[], Variable::absent)
     }
 
     fn put<T: Tree>(
         &self,
         tree: &T,
-        leaves: &[Variable],
+        leaves: impl IntoIterator<Item = Variable>,
         arrays: &[Array],
         in_place_of_frozen: impl Fn(&Variable) -> Variable,
     ) -> T {
-        let in_role = |((leaf, role), &frozen): ((&Variable, &Role), &bool)| match role {
+        let in_role = |((leaf, role), &frozen): ((Variable, &Role), &bool)| match role {
             Role::Argument | Role::Parameter if frozen => leaf.as_frozen(),
             Role::Parameter => leaf.as_parameter(),
-            Role::Argument | Role::Buffer => leaf.clone(),
+            Role::Argument | Role::Buffer => leaf,
         };
-        let leaves = leaves.iter().zip(&self.roles).zip(&self.frozen);
-        let mut leaves: Vec<Variable> = leaves.map(in_role).collect();
+        let leaves = leaves.into_iter().zip(&self.roles).zip(&self.frozen);
+        let mut leaves: SmallVec<[Variable; 8]> = leaves.map(in_role).collect();
         self.keep_apart(&mut leaves);
         let mut places = self.places.iter();
         let mut replace = |x: &Variable, _| match places.next() {
@@ -500,13 +586,15 @@ impl Leaves {
             let name = called(name);
             format!("{a} has {name} and {b} has not; they must be alike")
         };
+        let all: FxHashSet<&str> = others.iter().map(|(name, _)| &**name).collect();
         for (name, _) in &self.places {
-            if !others.iter().any(|(other, _)| other == name) {
+            if !all.contains(&**name) {
                 raise(Error::argument(function, alone(name, this, that)));
             }
         }
+        let all: FxHashSet<&str> = self.places.iter().map(|(name, _)| &**name).collect();
         for (name, _) in &others {
-            if !self.places.iter().any(|(place, _)| place == name) {
+            if !all.contains(&**name) {
                 raise(Error::argument(function, alone(name, that, this)));
             }
         }

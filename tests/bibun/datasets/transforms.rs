@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 
 use bibun::array::{Array, DType, Generator};
-use bibun::attempt;
 use bibun::datasets::transforms::{
     Affine, Statistics, add_noise, normalize, one_hot, random_affine, random_crop, random_erasing,
     random_flip,
 };
 use bibun::datasets::{DataError, Digits};
+use bibun::{attempt, compile};
 
 #[test]
 fn statistics_are_those_of_all_elements_of_a_channel() {
@@ -82,6 +82,25 @@ fn flips_are_as_likely_as_was_said() {
         )
         .count();
     assert!((400..600).contains(&flipped), "{flipped}");
+}
+
+#[test]
+fn crops_and_flips_are_parts_of_programs() {
+    let augment = compile(|(image, random): &(Array, Generator)| {
+        let mut random = random.clone();
+        let crop = random_crop(image, [3, 4], 1, &mut random);
+        (random_flip(&crop, 0.5, &mut random), random)
+    });
+    let image = Array::arange(1, 13).reshape([1, 3, 4]);
+    let (mut eager, mut compiled) = (Generator::new(7), Generator::new(7));
+    for _ in 0..20 {
+        let crop = random_crop(&image, [3, 4], 1, &mut eager);
+        let expected = random_flip(&crop, 0.5, &mut eager);
+        let got;
+        (got, compiled) = augment.call(&(image.clone(), compiled));
+        assert!(got.has_same_bits(&expected));
+    }
+    assert_eq!(augment.traces(), 1);
 }
 
 #[test]

@@ -415,27 +415,38 @@ impl Device for Counting {
         self.make("scan", [x], |[x]| cpu().scan(scan, x, axis))
     }
 
-    fn normalize(&'static self, rule: Normalization, x: &Array, axes: &[usize]) -> [Array; 3] {
-        self.run("normalize", vec![x.clone()], |inputs| {
-            cpu().normalize(rule, &inputs[0], axes)
+    fn normalize(
+        &'static self,
+        rule: Normalization,
+        x: &Array,
+        axes: &[usize],
+        parameters: &[&Array],
+    ) -> [Array; 3] {
+        let inputs = std::iter::once(x).chain(parameters.iter().copied());
+        self.run("normalize", inputs.cloned().collect(), |inputs| {
+            let parameters: Vec<&Array> = inputs[1..].iter().collect();
+            cpu().normalize(rule, &inputs[0], axes, &parameters)
         })
     }
 
     fn normalize_gradient(
         &'static self,
         rule: Normalization,
-        [y, variance]: [&Array; 2],
-        [gy, gmean, gvariance]: [&Array; 3],
         axes: &[usize],
-    ) -> Array {
-        let inputs = [y, variance, gy, gmean, gvariance];
-        self.make(
-            "normalize gradient",
-            inputs,
-            |[y, variance, gy, gmean, gvariance]| {
-                cpu().normalize_gradient(rule, [y, variance], [gy, gmean, gvariance], axes)
-            },
-        )
+        x: &Array,
+        [mean, variance]: [&Array; 2],
+        scale: Option<&Array>,
+        [gy, gmean, gvariance]: [&Array; 3],
+    ) -> Vec<Array> {
+        let inputs = [x, mean, variance, gy, gmean, gvariance].into_iter();
+        let inputs = inputs.chain(scale).cloned().collect();
+        self.run_all("normalize gradient", inputs, |inputs| {
+            let ([x, mean, variance, gy, gmean, gvariance], scale) =
+                inputs.split_first_chunk().expect("there are six");
+            let (statistics, cotangents) = ([mean, variance], [gy, gmean, gvariance]);
+            let scale = scale.first();
+            *inputs = cpu().normalize_gradient(rule, axes, x, statistics, scale, cotangents);
+        })
     }
 
     fn attention(

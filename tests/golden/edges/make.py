@@ -76,8 +76,16 @@ def erfc(x):
     return mp.erfc(x)
 
 
+def normal_distribution(x):
+    return erfc(-x / mp.sqrt(2)) / 2
+
+
+def normal_density(x):
+    return decay(x * x / 2) / mp.sqrt(2 * mp.pi)
+
+
 def gelu(x):
-    return x * erfc(-x / mp.sqrt(2)) / 2
+    return x * normal_distribution(x)
 
 
 def gelu_tanh(x):
@@ -188,6 +196,9 @@ UNARY = {
     "hardshrink": dict(f=lambda x: x if abs(x) > 0.75 else mpf(0), linear=True),
     "threshold": dict(f=lambda x: x if x > 0.75 else mpf(3), linear=True),
     "huber": dict(f=lambda x: x * x / 2 if abs(x) <= 0.75 else mpf(0.75) * (abs(x) - mpf(0.375)), linear=True),
+    "normal_distribution": dict(f=normal_distribution),
+    "normal_density": dict(f=normal_density, at={
+        sign: (normal_density(mpf(1)), -sign * normal_density(mpf(1)), 0) for sign in (1.0, -1.0)}),
     "logistic_density": dict(f=lambda x: sigmoid(x) * sigmoid(-x)),
     "one_minus_square": dict(f=lambda x: 1 - x * x, at={nan: (nan, nan, UNKNOWN)}),
 }

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use candle_core::{D, Device, Error, Result, Tensor, Var};
 use candle_nn::{Optimizer, SGD, loss, ops};
 
+use crate::Work;
+
 type Function = fn(&[Tensor]) -> Result<Tensor>;
 
 /// The function of a row. Some have a faster form that has no gradient.
@@ -122,7 +124,7 @@ fn mlp(p: &HashMap<String, Var>, x: &Tensor) -> Result<Tensor> {
 }
 
 /// A row with its inputs.
-pub(crate) enum Work {
+enum Row {
     Forward(Function, Vec<Tensor>),
     Gradient {
         function: Function,
@@ -137,7 +139,11 @@ pub(crate) enum Work {
     },
 }
 
-pub(crate) fn load(row: &str, file: &str) -> Result<Work> {
+pub(crate) fn load(row: &str, file: &str) -> std::result::Result<Box<dyn Work>, Box<dyn std::error::Error>> {
+    Ok(Box::new(loaded(row, file)?))
+}
+
+fn loaded(row: &str, file: &str) -> Result<Row> {
     let mut arrays = candle_core::safetensors::load(file, &Device::Cpu)?;
     let inputs: Vec<Tensor> = (0..)
         .map_while(|i| arrays.remove(&i.to_string()))
@@ -149,20 +155,20 @@ pub(crate) fn load(row: &str, file: &str) -> Result<Work> {
     let parameters: HashMap<String, Var> = parameters.collect::<Result<_>>()?;
     let missing = || Error::Msg("candle has no such row here".to_owned());
     match row {
-        "networks/mlp-4-128-128-2-one" => Ok(Work::Inference(parameters, inputs[0].clone())),
-        "networks/mlp-784-100-100-10" => Ok(Work::Training {
+        "networks/mlp-4-128-128-2-one" => Ok(Row::Inference(parameters, inputs[0].clone())),
+        "networks/mlp-784-100-100-10" => Ok(Row::Training {
             parameters,
             batch: [inputs[0].clone(), inputs[1].clone()],
         }),
         _ => match row.strip_suffix("/gradient") {
             None if arrays.contains_key("cotangent") => gradient(row, inputs, &arrays),
-            None => Ok(Work::Forward(function(row, false).ok_or_else(missing)?, inputs)),
+            None => Ok(Row::Forward(function(row, false).ok_or_else(missing)?, inputs)),
             Some(row) => gradient(row, inputs, &arrays),
         },
     }
 }
 
-fn gradient(row: &str, inputs: Vec<Tensor>, arrays: &HashMap<String, Tensor>) -> Result<Work> {
+fn gradient(row: &str, inputs: Vec<Tensor>, arrays: &HashMap<String, Tensor>) -> Result<Row> {
     let missing = || Error::Msg("candle has no such row here".to_owned());
     let mut leaves = Vec::new();
     let mut all = Vec::new();
@@ -175,7 +181,7 @@ fn gradient(row: &str, inputs: Vec<Tensor>, arrays: &HashMap<String, Tensor>) ->
             all.push(x);
         }
     }
-    Ok(Work::Gradient {
+    Ok(Row::Gradient {
         function: function(row, true).ok_or_else(missing)?,
         inputs: all,
         leaves,
@@ -183,7 +189,7 @@ fn gradient(row: &str, inputs: Vec<Tensor>, arrays: &HashMap<String, Tensor>) ->
     })
 }
 
-impl Work {
+impl Row {
     fn outputs(&self) -> Result<HashMap<String, Tensor>> {
         let one = |y: Tensor| HashMap::from([("0".to_owned(), y)]);
         match self {
@@ -214,11 +220,15 @@ impl Work {
         }
     }
 
-    pub(crate) fn run(&self) -> Result<()> {
-        self.outputs().map(drop)
+}
+
+impl Work for Row {
+    fn run(&self) -> std::result::Result<(), Box<dyn std::error::Error>> {
+        self.outputs()?;
+        Ok(())
     }
 
-    pub(crate) fn write_outputs(&self, file: &str) -> Result<()> {
+    fn write_outputs(&self, file: &str) -> std::result::Result<(), Box<dyn std::error::Error>> {
         let mut outputs = self.outputs()?;
         if let Self::Training { parameters, .. } = self {
             let values = parameters.iter();
@@ -227,6 +237,6 @@ impl Work {
         for y in outputs.values_mut() {
             *y = y.contiguous()?;
         }
-        candle_core::safetensors::save(&outputs, file)
+        Ok(candle_core::safetensors::save(&outputs, file)?)
     }
 }

@@ -172,9 +172,13 @@ pub(super) const TEST: Family = integers("cmtst", 0x0E20_8C00);
 pub(super) const REVERSE: Family = integers("rev64", 0x0E20_0800);
 /// The lower halves of the lanes of both, in turns.
 pub(super) const ZIP: Family = integers("zip1", 0x0E00_3800);
+/// The second lane of each pair, of both in turns.
+pub(super) const SECONDS: Family = integers("trn2", 0x0E00_6800);
 
 pub(super) const WIDEN_HALVES: Opcode = between("fcvtl", 0x0E21_7800, Shape::S4, Shape::H4);
 pub(super) const WIDEN: Opcode = between("fcvtl", 0x0E61_7800, Shape::D2, Shape::S2);
+/// The same of the upper half.
+pub(super) const WIDEN_UPPER: Opcode = between("fcvtl2", 0x4E61_7800, Shape::D2, Shape::S4);
 pub(super) const NARROW_TO_HALVES: Opcode = between("fcvtn", 0x0E21_6800, Shape::H4, Shape::S4);
 pub(super) const NARROW: Opcode = between("fcvtn", 0x0E61_6800, Shape::S2, Shape::D2);
 /// The lower halves of lanes.
@@ -466,6 +470,16 @@ impl Encoder {
                 0 => format!("add {target}, {source}, {other}"),
                 _ => format!("add {target}, {source}, {other}, lsl #{shift}"),
             }
+        });
+    }
+
+    /// The lowest bits of a register.
+    pub(super) fn low_bits(&mut self, target: General, source: General, count: u8) {
+        let last = u32::from(count) - 1;
+        let word = 0x9240_0000 | last << 10 | source.word() << 5;
+        self.word(word | target.word(), || {
+            let mask = (1u64 << count) - 1;
+            format!("and {}, {}, #{mask:#x}", target.text(), source.text())
         });
     }
 

@@ -9,9 +9,10 @@ use super::encoder::{
     self as arm, Condition, Encoder, General, Memory, Opcode, Shape, UNSAVED_VECTORS,
 };
 use super::operations::shape;
-use crate::assembler::instructions::{Description, Instruction as OnValues, Origin, Value};
+use crate::assembler::instructions::{Description, Instruction as OnValues, Origin, Place, Value};
 use crate::assembler::machine::{Jump, Loops, Register, Width, Written};
 use crate::assembler::registers::{NEVER, Writer};
+use crate::cpu::reduce::LANES;
 
 /// An instruction, without its operands.
 #[derive(Clone, Copy, Debug)]
@@ -49,8 +50,12 @@ pub(in crate::assembler) enum Form {
     GuardedCall(u32),
     /// A result, in one of the vectors of a turn.
     Store(u16, u8),
+    /// The first lane is the result of a row.
+    StoreOne(u16),
     /// The value is left in a slot.
     Keep(u32),
+    /// The value is left where the parts of a fold are.
+    KeepPart(Place),
 }
 
 // What general registers hold. The first four are those of the arguments.
@@ -188,6 +193,27 @@ impl Output {
         self.encoder.store(memory, register, bytes);
     }
 
+    /// The place of parts of a fold.
+    fn part(&mut self, place: Place, bytes: usize) -> Memory {
+        let base = match place.moves {
+            None => SLOTS,
+            Some(size) => {
+                let shift = size.trailing_zeros() as u8;
+                self.encoder
+                    .low_bits(SPARE, INDEX, LANES.trailing_zeros() as u8);
+                self.encoder.add(SPARE, SLOTS, SPARE, shift);
+                SPARE
+            }
+        };
+        self.reached(base, place.offset, bytes)
+    }
+
+    pub(super) fn store_part(&mut self, register: Register, place: Place) {
+        let bytes = register.width.bytes();
+        let memory = self.part(place, bytes);
+        self.encoder.store(memory, register, bytes);
+    }
+
     /// A call, which leaves general registers as they were.
     pub(super) fn call_entry(&mut self, offset: u32, slots: u32) {
         let pairs = CHANGED.into_iter();
@@ -262,12 +288,17 @@ impl Loops for Output {
 }
 
 impl Writer<'_, Neon> {
-    /// Loads a constant or an input.
+    /// Loads a constant, an input or parts of a fold.
     pub(super) fn load_own(&mut self, value: Value, register: u8) {
         let Description { width, origin, .. } = self.description(value);
         let target = Register::new(register, width);
         match origin {
             Origin::Computed | Origin::Kept(_) => unreachable!("it has a slot"),
+            Origin::Part(place) => {
+                let bytes = width.bytes();
+                let memory = self.output.part(place, bytes);
+                self.output.encoder.load(target, memory, bytes);
+            }
             Origin::Constant(offset) => {
                 let bytes = width.bytes();
                 let memory = self.output.reached(CONSTANTS, offset, bytes);
@@ -366,10 +397,23 @@ impl Writer<'_, Neon> {
             Form::Store(result, copy) => {
                 let source = self.register(sources[0]);
                 self.end(sources, after);
-                let size = self.plan.outputs[usize::from(result)].size();
+                let size = self.plan.outputs[usize::from(result)].dtype().size();
                 let array = self.plan.inputs.len() + usize::from(result);
                 let (memory, bytes) = self.elements(array, copy, size);
                 self.output.encoder.store(memory, source, bytes);
+            }
+            Form::StoreOne(result) => {
+                let source = self.register(sources[0]);
+                self.end(sources, after);
+                let array = self.plan.inputs.len() + usize::from(result);
+                let pointer = pointer_at(array);
+                self.output.load_general(SPARE, POINTERS, pointer);
+                self.output.encoder.store(Memory::at(SPARE, 0), source, 4);
+            }
+            Form::KeepPart(place) => {
+                let part = self.register(sources[0]);
+                self.keep_part(part, place);
+                self.end(sources, after);
             }
             Form::Keep(slot) => {
                 let register = self.register(sources[0]);

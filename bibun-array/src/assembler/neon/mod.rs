@@ -6,11 +6,13 @@ mod operations;
 #[cfg(test)]
 mod tests;
 
-use super::instructions::{Instruction as OnValues, Lowering, Plan, Value};
+use super::instructions::{Instruction as OnValues, Lowering, Place, Plan, Value};
 use super::machine::{Machine, Register};
 use super::order::Step;
 use super::registers::Writer;
 use forms::{Form, Instruction, Output};
+
+use crate::formula::Target;
 
 /// The set of instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,6 +51,15 @@ impl Machine for Neon {
         lanes
     }
 
+    fn bytes(self) -> usize {
+        16
+    }
+
+    fn folds(self, lanes: usize, n: usize) -> bool {
+        // Without masks the last turn would take some elements again.
+        n.is_multiple_of(lanes)
+    }
+
     fn constant(self, _element: usize) -> usize {
         16
     }
@@ -65,8 +76,29 @@ impl Machine for Neon {
         lowering.store(line, result)
     }
 
-    fn keep(slot: u32) -> Instruction {
+    fn within(_lowering: &mut Lowering<'_, Self>, x: Value, _others: Value) -> Value {
+        // The last turn has all lanes where there are folds.
+        x
+    }
+
+    fn widened_halves(lowering: &mut Lowering<'_, Self>, x: Value) -> [Value; 2] {
+        lowering.widened_halves(x)
+    }
+
+    fn upper_half(lowering: &mut Lowering<'_, Self>, x: Value, bytes: usize) -> Value {
+        lowering.upper_half(x, bytes)
+    }
+
+    fn keep_in_slot(slot: u32) -> Instruction {
         Instruction::on_registers(Form::Keep(slot))
+    }
+
+    fn keep_part(place: Place) -> Instruction {
+        Instruction::on_registers(Form::KeepPart(place))
+    }
+
+    fn store_one(result: u16) -> Instruction {
+        Instruction::on_registers(Form::StoreOne(result))
     }
 
     fn output(plan: &Plan<Self>, is_listed: bool) -> Output {
@@ -74,12 +106,20 @@ impl Machine for Neon {
             Some((dtype, false)) => Some(dtype.size()),
             Some((_, true)) | None => None,
         });
-        let sizes = inputs.chain(plan.outputs.iter().map(|dtype| Some(dtype.size())));
+        let outputs = plan.outputs.iter().map(|target| match target {
+            Target::Elements(dtype) => Some(dtype.size()),
+            Target::Fold(_) => None,
+        });
+        let sizes = inputs.chain(outputs);
         Output::new(sizes, plan.values.len(), is_listed)
     }
 
     fn save(writer: &mut Writer<'_, Self>, register: Register, slot: u32) {
         writer.output.store_register(register, slot);
+    }
+
+    fn keep(writer: &mut Writer<'_, Self>, register: Register, place: Place) {
+        writer.output.store_part(register, place);
     }
 
     fn restore(writer: &mut Writer<'_, Self>, register: Register, slot: u32) {

@@ -133,7 +133,7 @@ impl Lowering<'_, Neon> {
         for copy in 0..self.of_lines.len() {
             let value = self.of_line(line, copy)?;
             self.line = line as u32;
-            let value = match self.steps.stored[usize::from(result)] {
+            let value = match self.steps.targets[usize::from(result)].dtype() {
                 DType::F32 | DType::F64 | DType::I64 => value,
                 DType::F16 => self.convert(arm::NARROW_TO_HALVES, Width::V8, value),
                 DType::BF16 => {
@@ -158,6 +158,18 @@ impl Lowering<'_, Neon> {
             self.instruct(what, None, &[value]);
         }
         Some(())
+    }
+
+    /// Both halves of a vector of f32 as f64.
+    pub(super) fn widened_halves(&mut self, x: Value) -> [Value; 2] {
+        [arm::WIDEN, arm::WIDEN_UPPER].map(|opcode| self.convert(opcode, Width::V16, x))
+    }
+
+    /// The upper half of some of the bytes of a vector.
+    pub(super) fn upper_half(&mut self, x: Value, bytes: usize) -> Value {
+        let shape = if bytes == 16 { Shape::D2 } else { Shape::S2 };
+        let width = Width::of(bytes);
+        self.with(arm::SECONDS.of(shape), Form::Plain, width, &[x, x])
     }
 
     /// The bits of the nearest bf16 in the lower half of each lane.
@@ -234,12 +246,9 @@ impl Lowering<'_, Neon> {
                 self.tested(arm::TEST, of, &[x, sign])
             }
             (O::Select, &[truth, x, y]) => self.chosen(of, truth, x, y),
-            (O::PowerOfTwo, &[n]) => {
-                let sum = self.shifted(of, n, format.bias);
-                self.shifted_left(of, sum, format.fraction)
-            }
-            (O::IsOdd, &[n]) => self.has_bit(of, n, 0),
-            (O::HasBitOfTwo, &[n]) => self.has_bit(of, n, 1),
+            (O::PowerOfTwo, &[sum]) => self.shifted_left(of, sum, format.fraction),
+            (O::IsOdd, &[sum]) => self.has_bit(of, sum, 0),
+            (O::HasBitOfTwo, &[sum]) => self.has_bit(of, sum, 1),
             (O::Exponent, &[x]) => {
                 let bits = self.above_root(of, x);
                 let exponent = self.shifted_right(of, bits, format.fraction);
@@ -354,16 +363,8 @@ impl Lowering<'_, Neon> {
         }
     }
 
-    /// A whole number and `more` in the low bits of a sum.
-    fn shifted(&mut self, of: Type, n: Value, more: f64) -> Value {
-        let shifter = 1.5 * 2f64.powi(i32::from(Format::of(of).fraction)) + more;
-        let shifter = self.number(shifter, of);
-        self.plain(arm::ADD, of, &[n, shifter])
-    }
-
     /// Whether a bit of a whole number is set.
-    fn has_bit(&mut self, of: Type, n: Value, bit: u8) -> Value {
-        let sum = self.shifted(of, n, 0.0);
+    fn has_bit(&mut self, of: Type, sum: Value, bit: u8) -> Value {
         let bit = self.bits(1 << bit, of);
         self.tested(arm::TEST, of, &[sum, bit])
     }

@@ -85,6 +85,7 @@ fn families(of_two: bool) -> Vec<Opcode> {
             arm::GREATER_INTEGERS,
             arm::TEST,
             arm::ZIP,
+            arm::SECONDS,
         ],
         false => &[],
     };
@@ -106,9 +107,10 @@ fn families(of_two: bool) -> Vec<Opcode> {
     .concat()
 }
 
-const CONVERSIONS: [Opcode; 12] = [
+const CONVERSIONS: [Opcode; 13] = [
     arm::WIDEN_HALVES,
     arm::WIDEN,
+    arm::WIDEN_UPPER,
     arm::NARROW_TO_HALVES,
     arm::NARROW,
     arm::LOW_BYTES,
@@ -194,6 +196,9 @@ fn all_registers_and_addresses_are_encoded() {
         }
         for shift in 0..4 {
             encoder.add(a, b, c, shift);
+        }
+        for count in [1, 5, 31] {
+            encoder.low_bits(a, b, count);
         }
         encoder.or(a, b, c);
         encoder.compare(a, b);

@@ -270,7 +270,12 @@ pub(super) const STORE_F16: Opcode = opcode("vcvtps2ph", 3, P66, false, 0x1D);
 pub(super) const STORE_WORDS: Opcode = opcode("vpmovdw", 2, PF3, false, 0x33);
 pub(super) const STORE_INTEGERS: Opcode = opcode("vpmovqd", 2, PF3, false, 0x35);
 pub(super) const STORE_LOW_BYTES: Opcode = opcode("vpmovqb", 2, PF3, false, 0x32);
-pub(super) const UPPER_HALF: Opcode = opcode("vextracti128", 3, P66, false, 0x39);
+/// Half of 32 bytes, as VEX and as EVEX name it, and of 64.
+pub(super) const UPPER_HALF: [Opcode; 2] = [
+    opcode("vextracti128", 3, P66, false, 0x39),
+    opcode("vextracti32x4", 3, P66, false, 0x39),
+];
+pub(super) const UPPER_HALF_OF_64: Opcode = opcode("vextracti64x4", 3, P66, true, 0x3B);
 pub(super) const PACK_WORDS: Opcode = opcode("vpackssdw", 1, P66, false, 0x6B);
 pub(super) const PACK_UNSIGNED_WORDS: Opcode = opcode("vpackusdw", 2, P66, false, 0x2B);
 pub(super) const PACK_UNSIGNED_BYTES: Opcode = opcode("vpackuswb", 1, P66, false, 0x67);
@@ -662,6 +667,13 @@ impl Encoder {
     pub(super) fn copy_if_greater(&mut self, target: General, source: General) {
         self.note(|| format!("cmovg {},{}", target.name(), source.name()));
         self.general(&[0x0F, 0x4F], target.0, source.operand());
+    }
+
+    /// Keeps the bits of a register that are set in a small number.
+    pub(super) fn keep_low_bits(&mut self, target: General, bits: u8) {
+        self.note(|| format!("and {},{bits:#x}", target.name()));
+        self.general(&[0x83], 4, target.operand());
+        self.written.bytes.push(bits);
     }
 
     /// The lowest `count` bits of a register.

@@ -6,9 +6,13 @@ use smallvec::SmallVec;
 
 use super::encoder::{self as x86, Condition, Encoder, General, Lanes, Memory, Opcode, Operand};
 use super::{Level, memory};
-use crate::assembler::instructions::{Description, Instruction as OnValues, Origin, Value, size};
+use crate::assembler::instructions::{
+    Description, Instruction as OnValues, Origin, Place, Value, size,
+};
 use crate::assembler::machine::{Jump, Loops, Register, Width, Written};
 use crate::assembler::registers::{NEVER, Writer};
+use crate::cpu::reduce::LANES;
+use crate::formula::Target;
 
 /// An instruction, without its operands.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +21,18 @@ pub(in crate::assembler) struct Instruction {
     pub(super) form: Form,
     pub(super) length: Width,
     pub(super) immediate: Option<u8>,
+}
+
+impl Instruction {
+    /// One that is known by its form.
+    pub(super) const fn of_form(form: Form) -> Self {
+        Self {
+            opcode: x86::MOVE,
+            form,
+            length: Width::V16,
+            immediate: None,
+        }
+    }
 }
 
 /// The places of the operands of an instruction.
@@ -28,6 +44,10 @@ pub(in crate::assembler) enum Form {
     Commutative,
     /// One source, of elements of another size, in a register.
     Convert,
+    /// The same of the lower half of a source.
+    ConvertLower,
+    /// The second source in the lanes of the last turn of a row, else the first.
+    Within,
     /// The same, only in the lanes of the mask that is the first source; others are zero.
     Masked,
     /// By bits, with this number in the place of a register.
@@ -51,8 +71,12 @@ pub(in crate::assembler) enum Form {
     GuardedCall(u32),
     /// A result, in one of the vectors of a turn.
     Store(u16, u8),
+    /// The first lane is the result of a row.
+    StoreOne(u16),
     /// The value is left in a slot.
     Keep(u32),
+    /// The value is left where the parts of a fold are.
+    KeepPart(Place),
 }
 
 // What general registers hold. The first four are those of the arguments.
@@ -189,7 +213,8 @@ impl Writer<'_, Level> {
             .inputs
             .iter()
             .map(|input| matches!(input, Some((_, false))));
-        let in_turns = in_turns.chain(plan.outputs.iter().map(|_| true));
+        let is_stored = |target: &Target| matches!(target, Target::Elements(_));
+        let in_turns = in_turns.chain(plan.outputs.iter().map(is_stored));
         let mut free = ELEMENTS.into_iter();
         self.output.pointers = in_turns
             .map(|is_read| if is_read { free.next() } else { None })
@@ -278,7 +303,28 @@ impl Writer<'_, Level> {
         }
     }
 
-    /// Loads a constant or an input.
+    /// The place of parts of a fold.
+    fn part(&mut self, place: Place) -> Memory {
+        let index = place.moves.map(|bytes| {
+            self.output.encoder.copy(SPARE, INDEX);
+            self.output.encoder.keep_low_bits(SPARE, LANES as u8 - 1);
+            (SPARE, bytes)
+        });
+        Memory {
+            base: SLOTS,
+            index,
+            offset: place.offset as i32,
+        }
+    }
+
+    pub(super) fn store_part(&mut self, register: Register, place: Place) {
+        let to = (self.part(place), register.width.bytes());
+        self.output
+            .encoder
+            .store(x86::STORE[0], to, Lanes::All, register, None);
+    }
+
+    /// Loads a constant, an input or parts of a fold.
     pub(super) fn load_own(&mut self, value: Value, register: u8) {
         let Description {
             width,
@@ -289,6 +335,10 @@ impl Writer<'_, Level> {
         let wide = usize::from(size(element) == 8);
         match origin {
             Origin::Computed | Origin::Kept(_) => unreachable!("it has a slot"),
+            Origin::Part(place) => {
+                let operand = Operand::Memory(self.part(place), width.bytes());
+                self.read(x86::LOAD[0], target, Lanes::All, operand);
+            }
             Origin::Constant(offset) => {
                 let memory = Memory::at(CONSTANTS, offset as i32);
                 match self.plan.machine {
@@ -461,6 +511,27 @@ impl Writer<'_, Level> {
                     .encoder
                     .vector(opcode, length, first, None, last, None);
             }
+            Form::ConvertLower => {
+                let source = self.register(sources[0]);
+                self.end(&sources[..count], after);
+                let target = self.target(instruction, after);
+                let half = Width::of(length.bytes() / 2);
+                let last = Operand::Register(Register::new(source.number, half));
+                let first = (target, Lanes::All);
+                self.output
+                    .encoder
+                    .vector(opcode, length, first, None, last, None);
+            }
+            Form::Within => {
+                let others = self.register(sources[0]);
+                let last = Operand::Register(self.register(sources[1]));
+                self.end(&sources[..count], after);
+                let target = self.target(instruction, after);
+                let first = (target, self.output.lanes);
+                self.output
+                    .encoder
+                    .vector(opcode, length, first, Some(others), last, None);
+            }
             Form::Masked => {
                 let mask = self.register(sources[0]).number;
                 let last = Operand::Register(self.register(sources[1]));
@@ -592,7 +663,7 @@ impl Writer<'_, Level> {
             Form::Store(result, copy) => {
                 let from = clip(self.register(sources[0]));
                 self.end(&sources[..count], after);
-                let size = self.plan.outputs[usize::from(result)].size();
+                let size = self.plan.outputs[usize::from(result)].dtype().size();
                 let array = self.plan.inputs.len() + usize::from(result);
                 let elements = self.elements(array, copy, size);
                 let opcode = match (opcode, self.output.lanes) {
@@ -604,6 +675,21 @@ impl Writer<'_, Level> {
                 self.output
                     .encoder
                     .store(opcode, to, self.output.lanes, from, immediate);
+            }
+            Form::StoreOne(result) => {
+                let from = Register::new(self.register(sources[0]).number, Width::V16);
+                self.end(&sources[..count], after);
+                let array = self.plan.inputs.len() + usize::from(result);
+                self.output.encoder.load(SPARE, pointer_at(array));
+                let to = (Memory::at(SPARE, 0), 4);
+                self.output
+                    .encoder
+                    .store(x86::STORE_FOUR, to, Lanes::All, from, None);
+            }
+            Form::KeepPart(place) => {
+                let part = self.register(sources[0]);
+                self.keep_part(part, place);
+                self.end(&sources[..count], after);
             }
             Form::Keep(slot) => {
                 let register = self.register(sources[0]).number;

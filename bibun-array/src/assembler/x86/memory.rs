@@ -101,7 +101,7 @@ impl Lowering<'_, Level> {
 
     /// Stores a result in all vectors of a turn.
     pub(super) fn store(&mut self, line: usize, result: u16) -> Option<()> {
-        let dtype = self.steps.stored[usize::from(result)];
+        let dtype = self.steps.targets[usize::from(result)].dtype();
         let of = self.steps.all[line].value;
         for copy in 0..self.of_lines.len() {
             let value = self.of_line(line, copy)?;

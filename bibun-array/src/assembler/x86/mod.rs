@@ -7,8 +7,8 @@ mod operations;
 #[cfg(test)]
 mod tests;
 
-use super::instructions::{Instruction as OnValues, Lowering, Plan, Value};
-use super::machine::{Machine, Register, Width};
+use super::instructions::{Instruction as OnValues, Lowering, Place, Plan, Value};
+use super::machine::{Machine, Register};
 use super::order::Step;
 use super::registers::Writer;
 use encoder::{self as x86, Lanes, Operand};
@@ -79,6 +79,21 @@ impl Machine for Level {
         }
     }
 
+    fn bytes(self) -> usize {
+        match self {
+            Self::Avx512 => 64,
+            Self::Avx2 => 32,
+        }
+    }
+
+    fn folds(self, lanes: usize, n: usize) -> bool {
+        match self {
+            Self::Avx512 => true,
+            // Without masks the last turn would take some elements again.
+            Self::Avx2 => n.is_multiple_of(lanes),
+        }
+    }
+
     fn constant(self, element: usize) -> usize {
         match self {
             Self::Avx512 => element,
@@ -99,13 +114,28 @@ impl Machine for Level {
         lowering.store(line, result)
     }
 
-    fn keep(slot: u32) -> Instruction {
-        Instruction {
-            opcode: x86::MOVE,
-            form: Form::Keep(slot),
-            length: Width::V16,
-            immediate: None,
-        }
+    fn within(lowering: &mut Lowering<'_, Self>, x: Value, others: Value) -> Value {
+        lowering.within(x, others)
+    }
+
+    fn widened_halves(lowering: &mut Lowering<'_, Self>, x: Value) -> [Value; 2] {
+        lowering.widened_halves(x)
+    }
+
+    fn upper_half(lowering: &mut Lowering<'_, Self>, x: Value, bytes: usize) -> Value {
+        lowering.upper_half_of(x, bytes)
+    }
+
+    fn keep_in_slot(slot: u32) -> Instruction {
+        Instruction::of_form(Form::Keep(slot))
+    }
+
+    fn keep_part(place: Place) -> Instruction {
+        Instruction::of_form(Form::KeepPart(place))
+    }
+
+    fn store_one(result: u16) -> Instruction {
+        Instruction::of_form(Form::StoreOne(result))
     }
 
     fn output(plan: &Plan<Self>, is_listed: bool) -> Output {
@@ -115,6 +145,10 @@ impl Machine for Level {
 
     fn save(writer: &mut Writer<'_, Self>, register: Register, slot: u32) {
         writer.store_register(register, slot);
+    }
+
+    fn keep(writer: &mut Writer<'_, Self>, register: Register, place: Place) {
+        writer.store_part(register, place);
     }
 
     fn restore(writer: &mut Writer<'_, Self>, register: Register, slot: u32) {

@@ -121,7 +121,47 @@ impl Lowering<'_, Level> {
 
     pub(super) fn upper_half(&mut self, x: Value) -> Value {
         let (ymm, xmm) = (Width::V32, Width::V16);
-        self.with(x86::UPPER_HALF, Form::Extract, ymm, xmm, &[x], Some(1))
+        let opcode = x86::UPPER_HALF[usize::from(self.machine == Level::Avx512)];
+        self.with(opcode, Form::Extract, ymm, xmm, &[x], Some(1))
+    }
+
+    /// The upper half of some of the bytes of a vector.
+    pub(super) fn upper_half_of(&mut self, x: Value, bytes: usize) -> Value {
+        let (ymm, xmm) = (Width::V32, Width::V16);
+        // Numbers of lanes of 32 bits, from the first one on.
+        let shuffle = match bytes {
+            64 => {
+                let opcode = x86::UPPER_HALF_OF_64;
+                return self.with(opcode, Form::Extract, Width::V64, ymm, &[x], Some(1));
+            }
+            32 => return self.upper_half(x),
+            16 => 0b1110,
+            _ => 0b0001,
+        };
+        self.with(x86::SHUFFLE, Form::Plain, xmm, xmm, &[x, x], Some(shuffle))
+    }
+
+    /// The f32 of a vector, in those lanes that the last turn of a row has.
+    pub(super) fn within(&mut self, x: Value, others: Value) -> Value {
+        match self.machine {
+            Level::Avx512 => {
+                let width = self.width(Type::Single);
+                self.plain(x86::BLEND[0], Form::Within, width, &[others, x])
+            }
+            // It has all of them where there are folds.
+            Level::Avx2 => x,
+        }
+    }
+
+    /// Both halves of a vector of f32 as f64.
+    pub(super) fn widened_halves(&mut self, x: Value) -> [Value; 2] {
+        let bytes = self.width(Type::Single).bytes();
+        let upper = self.upper_half_of(x, bytes);
+        let width = Width::of(bytes);
+        [
+            self.plain(x86::WIDEN, Form::ConvertLower, width, &[x]),
+            self.plain(x86::WIDEN, Form::Convert, width, &[upper]),
+        ]
     }
 
     /// The instructions of an operation.
@@ -187,12 +227,11 @@ impl Lowering<'_, Level> {
                 Level::Avx2 => self.as_truth(x, of),
             },
             (O::Select, &[truth, x, y]) => self.chosen(of, truth, x, y),
-            (O::PowerOfTwo, &[n]) => {
-                let sum = self.shifted(of, n, format.bias);
+            (O::PowerOfTwo, &[sum]) => {
                 self.shift(x86::SHIFT_LEFT, p == 1, width, sum, format.fraction)
             }
-            (O::IsOdd, &[n]) => self.has_bit(of, n, 0),
-            (O::HasBitOfTwo, &[n]) => self.has_bit(of, n, 1),
+            (O::IsOdd, &[sum]) => self.has_bit(of, sum, 0),
+            (O::HasBitOfTwo, &[sum]) => self.has_bit(of, sum, 1),
             (O::Exponent, &[x]) => {
                 let holder = 2f64.powi(i32::from(format.fraction));
                 let bits = self.above_root(of, x);
@@ -419,10 +458,9 @@ impl Lowering<'_, Level> {
     }
 
     /// Whether a bit of a whole number is set.
-    fn has_bit(&mut self, of: Type, n: Value, bit: u8) -> Value {
+    fn has_bit(&mut self, of: Type, sum: Value, bit: u8) -> Value {
         let p = usize::from(of != Type::Single);
         let width = self.width(of);
-        let sum = self.shifted(of, n, 0.0);
         match self.machine {
             Level::Avx512 => {
                 let tested = self.bits(1 << bit, of);

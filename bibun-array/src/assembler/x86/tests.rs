@@ -171,9 +171,14 @@ fn all_registers_and_addresses_are_encoded() {
                         encoder.blend_by_sign(blend, first, second, last, next(i, 11));
                     }
                 }
-                if !is_evex && width == Width::V32 {
+                if width == Width::V32 {
                     let target = Register::new(second.number, Width::V16);
-                    encoder.extract(x86::UPPER_HALF, target, first, 1);
+                    let upper_half = x86::UPPER_HALF[usize::from(is_evex)];
+                    encoder.extract(upper_half, target, first, 1);
+                }
+                if width == Width::V64 {
+                    let target = Register::new(second.number, Width::V32);
+                    encoder.extract(x86::UPPER_HALF_OF_64, target, first, 1);
                 }
             }
             for (i, memory) in addresses().into_iter().enumerate() {
@@ -226,6 +231,7 @@ fn all_registers_and_addresses_are_encoded() {
             encoder.store_mask(memory, i);
             encoder.load(memory.base, memory);
             encoder.address(memory.base, memory);
+            encoder.keep_low_bits(memory.base, 31);
         }
         compare(&encoder.written, disassembled);
     }

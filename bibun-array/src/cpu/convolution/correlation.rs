@@ -4,13 +4,15 @@ use std::ops::Range;
 
 use pulp::{Arch, Simd, WithSimd};
 
+use super::channels::{Channels, packed};
 use super::grid::PositionRows;
 use super::memory::{SLACK, Scratch, Unit, for_each_with, places, steps, worth};
 use super::phase::Phase;
 use super::source::Source;
+use super::thin::is_thin;
 use super::{EXAMPLES, width};
 use crate::convolution::{Convolution, Window};
-use crate::cpu::tile::{Float, Rows, Target, Vectors, WIDE, sums};
+use crate::cpu::tile::{Float, LONG, Rows, Target, Vectors, WIDE, sums};
 use crate::storage::Buffer;
 
 /// The number of positions that is worth setting up for. Smaller examples are taken several at once.
@@ -56,7 +58,15 @@ impl Correlation {
         let padded = windows.iter().zip(sizes.iter());
         let padded: Vec<usize> = padded.map(|(window, &size)| window.padded(size)).collect();
         let last = sizes.rank() - 1;
-        let split = windows[last].stride;
+        // Vectors of positions are read from parts of rows.
+        let stride = windows[last].stride;
+        let in_channels =
+            !is_thin(convolution) && Channels::are_full(convolution.outputs, unit.lanes);
+        let (split, read) = if in_channels {
+            (1, stride)
+        } else {
+            (stride, 1)
+        };
         let source = Source::new(sizes, &before, &padded, split);
         let positions = convolution.positions();
         let axes = (0..=last).map(|axis| {
@@ -74,7 +84,7 @@ impl Correlation {
                 taps: (0..kernel).map(tap).collect(),
                 first: [0, 0],
                 count: positions[axis],
-                steps: [if axis == last { 1 } else { stride }, 1],
+                steps: [if axis == last { read } else { stride }, 1],
             }]
         });
         let axes = axes.collect();
@@ -167,6 +177,7 @@ impl Correlation {
         let apart = [channels * source.size, groups * outputs * size];
         let count = axes.iter().map(Vec::len).product();
         let mut first = (vec![], 0);
+        let inputs = channels;
         let phases = (0..count).map(|mut index| {
             let pick = |axis: &Vec<AxisPhase>| {
                 let pick = index % axis.len();
@@ -198,6 +209,7 @@ impl Correlation {
                     .map(|(a, b)| [a, b])
                     .collect(),
                 len: of(last).count,
+                read: of(last).steps[0],
                 step: of(last).steps[1],
             };
             first = (rows.rows.iter().map(|row| row[0]).collect(), rows.len);
@@ -210,7 +222,7 @@ impl Correlation {
             let crowded = (source.size * unit.bytes).is_multiple_of(CROWDED) && outputs > WIDE * 8;
             let costs = [0, 1, 2].map(|way: usize| {
                 let (grid, gathered) = &ways[way];
-                match crowded && !gathered {
+                match crowded && !gathered || rows.read > 1 {
                     true => usize::MAX,
                     false => grid.cost(outputs, depth, *gathered),
                 }
@@ -219,6 +231,10 @@ impl Correlation {
                 .min_by_key(|&way| costs[way])
                 .expect("there are three");
             let rest = n % block;
+            let in_channels = Channels::cost(&rows, block, [outputs, depth], lanes);
+            // Not for a gain that its writing may use up.
+            let is_worth = lanes > 1 && depth > 0 && in_channels + in_channels / 32 < costs[way];
+            let channels = is_worth.then(|| Channels::new(&rows, [block, rest], apart));
             let grids = [
                 std::mem::take(&mut ways[way].0),
                 match way {
@@ -228,14 +244,15 @@ impl Correlation {
                 },
             ];
             let gathered = ways[way].1;
-            let channels = (0..channels).map(|channel| channel * source.size);
-            let steps = places([channels.collect::<Vec<_>>(), offsets]);
+            let of_channels = (0..inputs).map(|channel| channel * source.size);
+            let steps = places([of_channels.collect::<Vec<_>>(), offsets]);
             Phase {
                 taps,
                 gathered: gathered.then(|| (0..steps.len()).map(|k| k * WIDE * lanes).collect()),
                 steps,
                 step: rows.step,
                 grids,
+                channels,
             }
         });
         let phases = phases.collect();
@@ -286,7 +303,16 @@ impl Correlation {
         let longest = gathered.map(|phase| phase.steps.len()).max().unwrap_or(0);
         let source = self.block * self.channels * self.source.size;
         let tile = WIDE * self.lanes;
-        Scratch::new::<T>(source, longest * tile, self.outputs * tile)
+        let mut results = (self.outputs * tile).max(LONG * self.lanes);
+        if self.is_in_channels() {
+            results = results.max(Channels::results(self.lanes));
+        }
+        Scratch::new::<T>(source, longest * tile, results)
+    }
+
+    /// Whether some of it is computed in vectors of channels.
+    fn is_in_channels(&self) -> bool {
+        self.phases.iter().any(|phase| phase.channels.is_some())
     }
 
     /// Computes `out`, `[n, groups * outputs, size]`, from x, `[n, groups * channels, ..]`, and for each
@@ -297,13 +323,18 @@ impl Correlation {
         let positions = self.size.div_ceil(self.phases.len().max(1));
         let threads = worth::<T>(n * self.groups * self.outputs * positions * depth);
         // Blocks of examples with all groups, one group of one example or some of its channels.
+        let whole = if self.is_in_channels() {
+            2 * self.lanes
+        } else {
+            8
+        };
         let mut outputs = self.outputs;
         let len = match self.block {
             1 => {
                 let most = 2 * rayon::current_num_threads();
                 if threads && n * self.groups < most {
                     let parts = most.div_ceil(n * self.groups);
-                    let part = self.outputs.div_ceil(parts).next_multiple_of(8);
+                    let part = self.outputs.div_ceil(parts).next_multiple_of(whole);
                     if self.outputs.is_multiple_of(part) {
                         outputs = part;
                     }
@@ -312,6 +343,8 @@ impl Correlation {
             }
             block => block * self.groups * of_group,
         };
+        let panels = self.is_in_channels().then(|| packed(self, outputs, w));
+        let panels = panels.as_ref().map(|panels| panels.as_slice::<T>());
         let scratch = || self.scratch::<T>();
         for_each_with(&scratch, out, len, threads, &|i, out, scratch| {
             let work = match self.block {
@@ -337,6 +370,7 @@ impl Correlation {
                 work,
                 x,
                 w,
+                panels,
                 out,
                 scratch,
             });
@@ -357,6 +391,8 @@ struct Correlate<'a, T> {
     work: CorrelationBlock,
     x: &'a [T],
     w: &'a [T],
+    /// The weights as panels, for vectors of channels.
+    panels: Option<&'a [T]>,
     out: &'a mut [T],
     scratch: &'a mut Scratch,
 }
@@ -370,6 +406,7 @@ impl<T: Float> WithSimd for Correlate<'_, T> {
             work,
             x,
             w,
+            panels,
             out,
             scratch,
         } = self;
@@ -398,7 +435,7 @@ impl<T: Float> WithSimd for Correlate<'_, T> {
                 }
             };
             let out = &mut out[(group - first_group) * plan.outputs * plan.size..];
-            let mut first_weight = 0;
+            let (mut first_weight, mut first_panel) = (0, 0);
             for phase in &plan.phases {
                 let depth = phase.steps.len();
                 let row = (group * plan.outputs + work.channels.start) * depth;
@@ -408,10 +445,32 @@ impl<T: Float> WithSimd for Correlate<'_, T> {
                     segment: 0,
                 };
                 first_weight += plan.groups * plan.outputs * depth;
+                // Parts of as many channels have panels of the same size.
+                let of_part = count.next_multiple_of(plan.lanes) * depth;
+                let part = (group * plan.outputs + work.channels.start) / count;
+                let panel = first_panel + part * of_part;
+                first_panel += plan.groups * plan.outputs / count * of_part;
+                if let (Some(channels), Some(panels)) = (&phase.channels, panels) {
+                    let results = scratch.results.as_mut_slice::<T>();
+                    channels.run(
+                        simd,
+                        examples != plan.block,
+                        count,
+                        [source, &panels[panel..]],
+                        &phase.steps,
+                        results,
+                        (&mut *out, plan.size),
+                    );
+                    continue;
+                }
                 let grid = &phase.grids[usize::from(examples != plan.block)];
                 let mut first = 0;
                 while first < grid.vectors.len() {
-                    let width = width(grid.vectors.len() - first);
+                    let is_long = count == 1 && phase.gathered.is_none();
+                    let width = match grid.vectors.len() - first {
+                        LONG.. if is_long => LONG,
+                        rest => width(rest),
+                    };
                     let vectors = &grid.vectors[first..first + width];
                     first += width;
                     let patches = scratch.patches.as_mut_slice();
@@ -434,7 +493,7 @@ impl<T: Float> WithSimd for Correlate<'_, T> {
                         for (i, lane) in lanes.iter_mut().enumerate() {
                             (lane.place, lane.len) = (i * T::lanes::<S>(), T::lanes::<S>());
                         }
-                        (&mut *results, WIDE * T::lanes::<S>())
+                        (&mut *results, width * T::lanes::<S>())
                     };
                     let target = Target {
                         memory,

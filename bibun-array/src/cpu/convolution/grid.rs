@@ -37,12 +37,18 @@ pub(super) struct Vector {
 pub(super) struct PositionRows {
     pub(super) rows: Vec<[usize; 2]>,
     pub(super) len: usize,
+    /// The step between neighbours where they are read, which is 1 for vectors of positions.
+    pub(super) read: usize,
     pub(super) step: usize,
 }
 
 impl PositionRows {
     /// Returns the rows of several examples that are `steps` apart.
-    fn all(&self, examples: usize, steps: [usize; 2]) -> impl Iterator<Item = [usize; 2]> {
+    pub(super) fn all(
+        &self,
+        examples: usize,
+        steps: [usize; 2],
+    ) -> impl Iterator<Item = [usize; 2]> {
         (0..examples).flat_map(move |example| {
             let rows = self.rows.iter();
             rows.map(move |&[start, place]| {

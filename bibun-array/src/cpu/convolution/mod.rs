@@ -4,7 +4,8 @@
 //! are read from the input, which has its padding around it.
 //!
 //! [`Correlation`] computes the output in vectors of neighbouring positions, each channel of the input by
-//! itself. The input is the correlation of the output with mirrored kernels; where kernels move by more
+//! itself, or in vectors of output channels ([`Channels`](channels::Channels)), which leave no part of a
+//! vector empty where positions do. The input is the correlation of the output with mirrored kernels; where kernels move by more
 //! than one element, there is one correlation for each remainder of the position, with the part of the
 //! kernel that meets it. [`Gradient`] computes the weights in vectors of neighbouring input channels,
 //! which are last in its memory. Where vectors would stay half empty, their elements are first gathered
@@ -13,6 +14,7 @@
 //! Every element is a sum in an order that follows from the sizes of one group of the convolution
 //! and the number of examples, so that neither threads nor further groups change it.
 
+mod channels;
 mod correlation;
 mod gradient;
 mod grid;

@@ -2,9 +2,10 @@
 
 use pulp::Simd;
 
+use super::channels::Channels;
 use super::grid::{Grid, Vector};
 use super::memory::SLACK;
-use crate::cpu::tile::{Float, Lane, WIDE};
+use crate::cpu::tile::{Float, LONG, Lane, WIDE};
 
 /// Positions that read the same elements of the kernel, and these elements.
 pub(super) struct Phase {
@@ -18,6 +19,8 @@ pub(super) struct Phase {
     pub(super) step: usize,
     /// For a block of examples, and for the remaining examples.
     pub(super) grids: [Grid; 2],
+    /// The positions in vectors of channels instead, where that takes fewer vectors.
+    pub(super) channels: Option<Channels>,
 }
 
 impl Phase {
@@ -30,8 +33,8 @@ impl Phase {
         vectors: &[Vector],
         source: &[T],
         patches: &mut [T],
-    ) -> ([Lane; WIDE], &[usize]) {
-        let mut lanes = [Lane::default(); WIDE];
+    ) -> ([Lane; LONG], &[usize]) {
+        let mut lanes = [Lane::default(); LONG];
         for (lane, vector) in lanes.iter_mut().zip(vectors) {
             *lane = vector.lane;
         }

@@ -13,7 +13,8 @@ impl Fused {
     /// Computes the outputs as [`run`](Self::run) does, in the memory of inputs where it can be taken.
     pub(crate) fn run_taking(&self, mut inputs: Vec<Array>) -> Vec<Array> {
         // Rows are read where they lie, and a single element is in no memory.
-        if self.size == 1 || self.row.is_some() {
+        let can_take = self.size > 1 && self.row.is_none();
+        if !can_take || !inputs.iter_mut().any(|x| x.unique_buffer().is_some()) {
             return self.run(&inputs);
         }
         let homes = self.homes(&mut inputs);

@@ -132,6 +132,7 @@ fn run<T: Test>(
     beta: f64,
     a: &Laid<T>,
     b: &Laid<T>,
+    addend: Option<&Laid<T>>,
     out: &mut [T],
     step: usize,
     how: &dyn Fn(MatrixProduct<'_, T>),
@@ -144,6 +145,7 @@ fn run<T: Test>(
         a: a.view(),
         b: b.view(),
         beta: T::new(beta),
+        addend: addend.map(Laid::view),
         out,
         step,
     });
@@ -188,7 +190,7 @@ fn against_loops<T: Test>(seed: u64, rounds: usize, how: &dyn Fn(MatrixProduct<'
             }
         }
         let before = out.clone();
-        run([m, n, k], alpha, beta, &a, &b, &mut out, step, how);
+        run([m, n, k], alpha, beta, &a, &b, None, &mut out, step, how);
         for (i, x) in out.iter().enumerate() {
             let (row, column) = (i / step.max(1), i % step.max(1));
             if row >= m || column >= n {
@@ -268,11 +270,18 @@ fn layouts<T: Test>(seed: u64, rounds: usize, how: &dyn Fn(MatrixProduct<'_, T>)
             for lb in 0..6 {
                 let a = Laid::new(m, k, &|i, l| a_values[i * k + l], la, 0);
                 let b = Laid::new(k, n, &|l, j| b_values[l * n + j], lb, 0);
-                let mut out = before.clone();
-                run([m, n, k], alpha, beta, &a, &b, &mut out, n, how);
-                match &first {
-                    None => first = Some(out),
-                    Some(first) => assert!(same_bits(first, &out), "{m}x{n}x{k} {la} {lb}"),
+                // What is added lies in the result, or elsewhere.
+                let addend = Laid::new(m, n, &|i, j| before[i * n + j], (la + lb) % 6, 0);
+                for addend in [None, Some(&addend)] {
+                    let mut out = match addend {
+                        None => before.clone(),
+                        Some(_) => vec![T::new(f64::NAN); m * n],
+                    };
+                    run([m, n, k], alpha, beta, &a, &b, addend, &mut out, n, how);
+                    match &first {
+                        None => first = Some(out),
+                        Some(first) => assert!(same_bits(first, &out), "{m}x{n}x{k} {la} {lb}"),
+                    }
                 }
             }
         }
@@ -335,13 +344,21 @@ fn threads<T: Test>(seed: u64) {
             .collect();
         let beta = random.of(&[0.0, 1.0, -0.5]);
         let mut first = before.clone();
-        run([m, n, k], -0.5, beta, &a, &b, &mut first, step, &|p| {
-            product(p, false)
-        });
+        run(
+            [m, n, k],
+            -0.5,
+            beta,
+            &a,
+            &b,
+            None,
+            &mut first,
+            step,
+            &|p| product(p, false),
+        );
         for pool in &pools {
             let mut out = before.clone();
             pool.install(|| {
-                run([m, n, k], -0.5, beta, &a, &b, &mut out, step, &|p| {
+                run([m, n, k], -0.5, beta, &a, &b, None, &mut out, step, &|p| {
                     product(p, true)
                 })
             });
@@ -375,6 +392,7 @@ fn dense<T: Test>([m, n, k]: [usize; 3], alpha: T, a: &[T], b: &[T], out: &mut [
         a: row_major(a, k),
         b: row_major(b, n),
         beta: T::ZERO,
+        addend: None,
         out,
         step: n,
     };
@@ -422,7 +440,7 @@ fn sums_that_vanish_have_one_sign() {
                     let a = Laid::new(m, k, &|_, _| -1e-30f32, la, 0);
                     let b = Laid::new(k, n, &|_, _| 1e-30f32, lb, 0);
                     let mut out = vec![0.0; m * n];
-                    run([m, n, k], 1.0, 0.0, &a, &b, &mut out, n, &|p| {
+                    run([m, n, k], 1.0, 0.0, &a, &b, None, &mut out, n, &|p| {
                         product(p, false)
                     });
                     match &first {

@@ -7,6 +7,18 @@ use crate::functions::families::unary;
 const SELU_ALPHA: f64 = 1.6732632423543772;
 const SELU_SCALE: f64 = 1.0507009873554805;
 
+macro_rules! held {
+    ($x:ident) => {
+        $x.clip(-800.0, 40.0)
+    };
+}
+
+macro_rules! gate {
+    ($x:ident) => {
+        held!($x).exp() * (held!($x).exp() + 2.0)
+    };
+}
+
 // The exponentials get no positive numbers: they would overflow where the other branch is chosen,
 // and the derivative of an overflowed value is NaN even where it is not used.
 unary! {
@@ -84,7 +96,7 @@ unary! {
     softplus(x, beta) -> Softplus {
         // Not softplus(beta x) / beta, because beta x may overflow where the result does not.
         value: (beta * x).greater(0.0).where_(x, 0.0)
-            + (-(beta * x).abs()).exp().log1p() / beta,
+            + (-(beta * x).abs()).softplus() / beta,
         fused(x; gy): gy * (beta * x).sigmoid(),
         sample(1.5): (-2.0..2.0, move |x| (1.0 + (beta * x).exp()).ln() / beta),
     }
@@ -100,10 +112,12 @@ unary! {
     /// assert_eq!(mish(Variable::new([0.0, 1000.0])).to_vec::<f64>(), [0.0, 1000.0]);
     /// ```
     mish(x) -> Mish {
-        // Below -800 the other factor is 0, which must not be multiplied by an infinity.
-        value: x.maximum(-800.0) * x.softplus().tanh(),
-        // log(1 + eˣ) is computed as -log_sigmoid(-x), and 1 - tanh² as four times the logistic
-        // density of twice its argument, which is the same on both sides of zero.
+        // tanh(log(1 + e)) = w / (w + 2) with w = e (e + 2), and e = eˣ. Beyond 40 it is 1 and does not
+        // grow; below -800 it is 0, which must not be multiplied by an infinity.
+        value: x.maximum(-800.0) * (gate!(x) / (gate!(x) + 2.0)),
+        // Its own derivative is that of a product of well conditioned factors: log(1 + eˣ) is computed as
+        // -log_sigmoid(-x), and 1 - tanh² as four times the logistic density of twice its argument, which
+        // is the same on both sides of zero.
         derivative(x; gy): gy
             * (x.clip(-800.0, 800.0)
                 * x.sigmoid()

@@ -5,6 +5,7 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 use crate::functions::families::unary;
 
 /// The height of the normal density at zero, `1/√2π`.
+#[cfg(test)]
 const DENSITY: f64 = 0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
 
 /// `2√(2/π)`, because `(1 + tanh u) / 2 = sigmoid(2u)`.
@@ -39,10 +40,8 @@ unary! {
     /// assert_eq!(gelu(Variable::new([0.0, 1000.0])).to_vec::<f64>(), [0.0, 1000.0]);
     /// ```
     gelu(x) -> Gelu {
-        value: x.maximum(-40.0) * ((x * -FRAC_1_SQRT_2).erfc() * 0.5),
-        fused(x; gy): gy
-            * ((x * -FRAC_1_SQRT_2).erfc() * 0.5
-                + held!(x) * (held!(x).square() * -0.5).exp() * DENSITY),
+        value: x.maximum(-40.0) * x.normal_distribution(),
+        fused(x; gy): gy * (x.normal_distribution() + held!(x) * x.normal_density()),
         sample: (-3.0..3.0, |x| x * normal_distribution(x)),
     }
 
@@ -73,7 +72,7 @@ unary! {
 /// Computes `Φ(x)` by its series, `1/2 + φ(x) Σ x²ⁿ⁺¹ / (2n + 1)!!`.
 /// Source: Abramowitz and Stegun, "Handbook of Mathematical Functions", 26.2.11.
 #[cfg(test)]
-fn normal_distribution(x: f64) -> f64 {
+pub(crate) fn normal_distribution(x: f64) -> f64 {
     let (mut term, mut sum) = (x, x);
     for n in 1..200 {
         term *= x * x / f64::from(2 * n + 1);

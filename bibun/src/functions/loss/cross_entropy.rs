@@ -8,6 +8,7 @@ use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient, Examples};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::families::{call, element_function};
+use crate::functions::fused::fused;
 use crate::functions::{
     Reduction, cast, expand_dims, gather, log_softmax, not_equal, reshape, scatter_add,
     shifted_exp, sum, take, to_float, to_indices, where_,
@@ -324,10 +325,24 @@ element_function! {
 
 impl SoftmaxCrossEntropy {
     fn scaled_softmax(cx: &Context<'_>, scale: Variable) -> Variable {
-        let x = cx.input(0);
-        let small = [cx.output(2), cx.output(1), scale];
-        let [shift, log_total, scale] = small.map(|small| small.broadcast_to(x.shape()));
-        call(ScaledSoftmax::function(), &[], [x, shift, log_total, scale])
+        let values = [cx.input(0), cx.output(2), cx.output(1), scale];
+        let [y] = fused((), values, |(), [x, shift, log_total, scale]| {
+            let small = [shift, log_total, scale];
+            let [shift, log_total, scale] = small.map(|small| small.broadcast_to(x.shape()));
+            [call(
+                ScaledSoftmax::function(),
+                &[],
+                [x, shift, log_total, scale],
+            )]
+        });
+        y
+    }
+
+    /// `log Σ exp(x - shift)` and the shift.
+    fn total([x]: [Array; 1]) -> [Array; 2] {
+        let classes = keep_dims(1);
+        let shift = x.max(classes.clone());
+        [ops::log(shifted_exp(&x, &shift).sum(classes)), shift]
     }
 }
 
@@ -354,9 +369,7 @@ impl Function for SoftmaxCrossEntropy {
             let nothing = Array::zeros(t.shape(), x.dtype());
             return [nothing.clone(), nothing.clone(), nothing];
         }
-        let classes = keep_dims(1);
-        let shift = x.max(classes.clone());
-        let log_total = ops::log(shifted_exp(&x, &shift).sum(classes));
+        let [log_total, shift] = bibun_array::fused((), [x.clone()], |(), x| Self::total(x));
         // The difference of the large numbers comes first, and is exact where it matters.
         let own = x.gather(&t, 1);
         let losses = own.equal(f64::INFINITY).where_(0.0, &shift - &own) + &log_total;

@@ -23,6 +23,16 @@ impl Variable {
         call(LogisticDensity::function(), &[], [self.clone()])
     }
 
+    /// Computes the distribution function of the standard normal distribution.
+    pub(crate) fn normal_distribution(&self) -> Self {
+        call(NormalDistribution::function(), &[], [self.clone()])
+    }
+
+    /// Computes the density of the standard normal distribution.
+    pub(crate) fn normal_density(&self) -> Self {
+        call(NormalDensity::function(), &[], [self.clone()])
+    }
+
     /// Computes `1 - x²` without cancellation near -1 and 1.
     pub(crate) fn one_minus_square(&self) -> Self {
         call(OneMinusSquare::function(), &[], [self.clone()])
@@ -48,6 +58,23 @@ element_function! {
     LogisticDensity = "logistic_density", [x] [];
     value: x.logistic_density();
     derivative(x; gy): -(gy * x.logistic_density() * (x * 0.5).tanh());
+}
+
+pub(super) struct NormalDistribution;
+
+element_function! {
+    NormalDistribution = "normal_distribution", [x] [];
+    operation: NormalDistribution;
+    derivative(x; gy): gy * x.normal_density();
+}
+
+pub(super) struct NormalDensity;
+
+element_function! {
+    NormalDensity = "normal_density", [x] [];
+    operation: NormalDensity;
+    // Beyond 40 the density is 0, which must not be multiplied by an infinity.
+    derivative(x; gy): -(gy * x.clip(-40.0, 40.0) * x.normal_density());
 }
 
 pub(super) struct OneMinusSquare;
@@ -122,6 +149,15 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             Variable::logistic_density,
             |x| 1.0 / (2.0 + x.exp() + (-x).exp()),
         ),
+        Sample::unary(
+            "normal_distribution",
+            -3.0..3.0,
+            Variable::normal_distribution,
+            crate::functions::activation::normal_distribution,
+        ),
+        Sample::unary("normal_density", -3.0..3.0, Variable::normal_density, |x| {
+            (-0.5 * x * x).exp() / std::f64::consts::TAU.sqrt()
+        }),
         Sample::unary(
             "one_minus_square",
             -2.0..2.0,

@@ -8,6 +8,7 @@ use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::families::method;
+use crate::functions::fused::fused;
 use crate::functions::{equal, reshape, shifted_exp, sum, to_float, where_};
 use crate::variable::Variable;
 
@@ -37,7 +38,7 @@ pub fn logsumexp(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
 }
 method!(logsumexp, axes: impl Into<Axes>);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 struct LogSumExp {
     over: Over,
 }
@@ -45,10 +46,9 @@ struct LogSumExp {
 impl LogSumExp {
     /// Returns the exponential of each element divided by that of y, and the sum of these
     /// quotients, which would be 1 if y were not rounded.
-    fn shares(&self, cx: &Context<'_>) -> [Variable; 2] {
-        let x = cx.input(0);
+    fn shares(&self, x: Variable, y: Variable) -> [Variable; 2] {
         // y is only a shift here: any other gives the same quotients and the same derivatives.
-        let y = reshape(cx.output(0), self.over.aligned(&x.shape())).detach();
+        let y = reshape(y, self.over.aligned(&x.shape())).detach();
         // If all elements are -∞, every share is 0; if some are ∞, the finite elements' shares are
         // 0.
         let y = where_(equal(&y, f64::NEG_INFINITY), 0.0, y);
@@ -56,6 +56,16 @@ impl LogSumExp {
         let total = sum(&shares, self.over.kept_axes());
         let total = where_(equal(&total, 0.0), 1.0, total);
         [shares, total]
+    }
+
+    fn value(&self, [x]: [Array; 1]) -> [Array; 1] {
+        let axes = self.over.kept_axes();
+        let largest = x.max(axes.clone());
+        // Infinity minus infinity would be NaN.
+        let shift = largest.equal(f64::NEG_INFINITY).where_(0.0, &largest);
+        let total = shifted_exp(&x, &shift).sum(axes);
+        let y = ops::add(ops::log(total), shift);
+        [y.reshape(self.over.reduced(x.shape()))]
     }
 }
 
@@ -76,13 +86,7 @@ impl Function for LogSumExp {
     }
 
     fn forward(&self, [x]: [Array; 1]) -> [Array; 1] {
-        let axes = self.over.kept_axes();
-        let largest = x.max(axes.clone());
-        // Infinity minus infinity would be NaN.
-        let shift = largest.equal(f64::NEG_INFINITY).where_(0.0, &largest);
-        let total = shifted_exp(&x, &shift).sum(axes);
-        let y = ops::add(ops::log(total), shift);
-        [y.reshape(self.over.reduced(x.shape()))]
+        bibun_array::fused(self.clone(), [x], Self::value)
     }
 
     fn in_accumulator(&self) -> bool {
@@ -90,16 +94,25 @@ impl Function for LogSumExp {
     }
 
     fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 1] {
-        let gy = reshape(gy, self.over.aligned(cx.input_shape(0)));
-        let [shares, total] = self.shares(cx);
-        [Some(shares * (gy / total))]
+        let values = [cx.input(0), cx.output(0), gy];
+        fused(self.clone(), values, |own, [x, y, gy]| {
+            let gy = reshape(gy, own.over.aligned(&x.shape()));
+            let [shares, total] = own.shares(x, y);
+            [shares * (gy / total)]
+        })
+        .map(Some)
     }
 
     fn jvp(&self, cx: &Context<'_>, [dx]: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
         [dx.map(|dx| {
-            let [shares, total] = self.shares(cx);
-            let dy = sum(shares * dx, self.over.kept_axes()) / total;
-            reshape(dy, cx.output_shape(0))
+            let values = [cx.input(0), cx.output(0), dx];
+            let [dy] = fused(self.clone(), values, |own, [x, y, dx]| {
+                let shape = y.shape();
+                let [shares, total] = own.shares(x, y);
+                let dy = sum(shares * dx, own.over.kept_axes()) / total;
+                [reshape(dy, shape)]
+            });
+            dy
         })]
     }
 

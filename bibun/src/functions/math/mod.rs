@@ -64,13 +64,17 @@ macro_rules! function_of {
 /// Returns the function of an operation of formulas, with its derivatives.
 pub(in crate::functions) fn of_operation(operation: Operation) -> &'static ElementFunction {
     use crate::functions::{LogSigmoid, Sigmoid};
-    use derivatives::{Direction, Inversion, Lgamma, LogisticDensity, OneMinusSquare, Softplus};
+    use derivatives::{
+        Direction, Inversion, Lgamma, LogisticDensity, NormalDensity, NormalDistribution,
+        OneMinusSquare, Softplus,
+    };
     function_of! {
         operation:
         Add Subtract Multiply Divide Negative Abs Sign Floor Ceil Trunc Round Maximum Minimum Fmod
         Remainder Hypot Square Reciprocal Sqrt Rsqrt Cbrt Exp Exp2 Expm1 Log Log2 Log10 Log1p Sigmoid
         LogSigmoid LogisticDensity OneMinusSquare Direction Inversion Softplus Lgamma Sin Cos Tan Asin
-        Acos Atan Atan2 Sinh Cosh Tanh Asinh Acosh Atanh Erf Erfc Erfinv;
+        Acos Atan Atan2 Sinh Cosh Tanh Asinh Acosh Atanh Erf Erfc Erfinv NormalDistribution
+        NormalDensity;
         Power: Pow Logaddexp: LogAddExp;
         none: Input Given Constant Always Largest MultiplyAdd Clip Equal Less LessEqual IsNan And Or Not
         Select PowerOfTwo IsOdd HasBitOfTwo Exponent Fraction CopySign IsSignNegative Widen Narrow

@@ -256,7 +256,7 @@ impl LinearRule for Sum {
 }
 
 /// The axes of a reduction.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Over {
     /// The axes, sorted.
     pub(crate) axes: SmallVec<[usize; 4]>,

@@ -1,8 +1,9 @@
 //! Normalization of channels over the examples of a batch.
 
+use bibun_array::Normalization;
 use smallvec::SmallVec;
 
-use super::normalize::{expect_epsilon, expect_several, normalize, others, scaled};
+use super::normalize::{Scaling, expect_epsilon, expect_several, normalize, others};
 use crate::call::composite;
 use crate::error::mismatch;
 use crate::function::Spec;
@@ -66,19 +67,17 @@ pub fn batch_normalization_with_statistics(
     let _whole = composite("batch_normalization");
     let function = "batch_normalization";
     let x = x.into();
-    let dtype = x.dtype();
     expect_channels(function, &x);
     let over = others(&[1], x.rank());
     expect_several(function, ("x [n, c, d..]", &x), &over, "channel");
-    let [y, mean, variance] = normalize(function, x.clone(), &over, true, epsilon);
+    let (gamma, beta) = (gamma.into(), beta.into());
+    let scaling = Scaling::of(function, &x, &[1], [gamma.get(), beta.get()]);
     let channels = x.shape()[1];
-    let y = scaled(
-        function,
-        y,
-        dtype,
-        &[1],
-        [gamma.into().get(), beta.into().get()],
-    );
+    let rule = Normalization {
+        centered: true,
+        epsilon,
+    };
+    let [y, mean, variance] = normalize(function, x, &over, rule, scaling);
     [y, reshaped(mean, channels), reshaped(variance, channels)]
 }
 
@@ -113,7 +112,6 @@ pub fn fixed_batch_normalization(
     let function = "fixed_batch_normalization";
     let (x, mean, variance) = (x.into(), mean.into(), variance.into());
     let (gamma, beta) = (gamma.into(), beta.into());
-    let dtype = x.dtype();
     expect_channels(function, &x);
     expect_epsilon(function, epsilon);
     let channels = x.shape()[1];
@@ -130,7 +128,6 @@ pub fn fixed_batch_normalization(
     }
     // The factors and terms of each channel are combined first, so that there are only two passes
     // over x.
-    let x = to_accumulator(x);
     let scale = rsqrt(to_accumulator(variance) + epsilon);
     let scale = match gamma.get() {
         Some(gamma) => gamma * scale,
@@ -141,7 +138,8 @@ pub fn fixed_batch_normalization(
         Some(beta) => beta + shift,
         None => shift,
     };
-    scaled(function, x, dtype, &[1], [Some(&scale), Some(&shift)])
+    let scaling = Scaling::of(function, &x, &[1], [Some(&scale), Some(&shift)]);
+    scaling.apply(to_accumulator(x))
 }
 
 #[track_caller]

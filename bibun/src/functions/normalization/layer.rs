@@ -1,10 +1,10 @@
 //! Normalization of each example by itself.
 
-use bibun_array::Axes;
+use bibun_array::{Axes, Normalization};
 use smallvec::SmallVec;
 
 use super::batch::expect_channels;
-use super::normalize::{expect_several, normalize, scaled};
+use super::normalize::{Scaling, expect_several, normalize};
 use crate::call::composite;
 use crate::error::mismatch;
 use crate::functions::OptionalVariable;
@@ -39,16 +39,20 @@ pub fn layer_normalization(
     let _whole = composite("layer_normalization");
     let function = "layer_normalization";
     let x = x.into();
-    let dtype = x.dtype();
     let (over, _) = axes.into().resolve(function, x.rank());
-    let [y, ..] = normalize(function, x, &over, true, epsilon);
-    scaled(
+    let (gamma, beta) = (gamma.into(), beta.into());
+    let scaling = Scaling::of(function, &x, &over, [gamma.get(), beta.get()]);
+    let [y, ..] = normalize(
         function,
-        y,
-        dtype,
+        x,
         &over,
-        [gamma.into().get(), beta.into().get()],
-    )
+        Normalization {
+            centered: true,
+            epsilon,
+        },
+        scaling,
+    );
+    y
 }
 
 /// Divides elements by their root mean square over axes, `y = gamma x / √(mean x² + epsilon)`
@@ -78,10 +82,20 @@ pub fn rms_normalization(
     let _whole = composite("rms_normalization");
     let function = "rms_normalization";
     let x = x.into();
-    let dtype = x.dtype();
     let (over, _) = axes.into().resolve(function, x.rank());
-    let [y, ..] = normalize(function, x, &over, false, epsilon);
-    scaled(function, y, dtype, &over, [gamma.into().get(), None])
+    let gamma = gamma.into();
+    let scaling = Scaling::of(function, &x, &over, [gamma.get(), None]);
+    let [y, ..] = normalize(
+        function,
+        x,
+        &over,
+        Normalization {
+            centered: false,
+            epsilon,
+        },
+        scaling,
+    );
+    y
 }
 
 /// Normalizes groups of channels of each example, then scales and shifts each channel:
@@ -113,7 +127,6 @@ pub fn group_normalization(
     let _whole = composite("group_normalization");
     let function = "group_normalization";
     let x = x.into();
-    let dtype = x.dtype();
     expect_channels(function, &x);
     let shape = x.shape();
     if groups == 0 || !shape[1].is_multiple_of(groups) {
@@ -126,14 +139,14 @@ pub fn group_normalization(
         expect_several(function, ("x [n, c, d..]", &x), &over, "group");
     }
     let over: SmallVec<[usize; 4]> = (2..split.rank()).collect();
-    let [y, ..] = normalize(function, reshaped(x, &split), &over, true, epsilon);
-    scaled(
-        function,
-        reshaped(y, shape),
-        dtype,
-        &[1],
-        [gamma.into().get(), beta.into().get()],
-    )
+    let (gamma, beta) = (gamma.into(), beta.into());
+    let scaling = Scaling::of(function, &x, &[1], [gamma.get(), beta.get()]).in_groups(groups);
+    let rule = Normalization {
+        centered: true,
+        epsilon,
+    };
+    let [y, ..] = normalize(function, reshaped(x, &split), &over, rule, scaling);
+    reshaped(y, shape)
 }
 
 /// Normalizes each channel of each example, `y = gamma (x - mean) / √(variance + epsilon) + beta`
@@ -163,7 +176,6 @@ pub fn instance_normalization(
     let _whole = composite("instance_normalization");
     let function = "instance_normalization";
     let x = x.into();
-    let dtype = x.dtype();
     if x.rank() < 3 {
         let x = [("x [n, c, d, ..]", &x.spec())];
         mismatch(function, &x, "x must have an axis behind the channels")
@@ -171,14 +183,19 @@ pub fn instance_normalization(
     let over: SmallVec<[usize; 4]> = (2..x.rank()).collect();
     let named = ("x [n, c, d, ..]", &x);
     expect_several(function, named, &over, "channel of an example");
-    let [y, ..] = normalize(function, x, &over, true, epsilon);
-    scaled(
+    let (gamma, beta) = (gamma.into(), beta.into());
+    let scaling = Scaling::of(function, &x, &[1], [gamma.get(), beta.get()]);
+    let [y, ..] = normalize(
         function,
-        y,
-        dtype,
-        &[1],
-        [gamma.into().get(), beta.into().get()],
-    )
+        x,
+        &over,
+        Normalization {
+            centered: true,
+            epsilon,
+        },
+        scaling,
+    );
+    y
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! Normalization: values transformed to mean 0 and variance 1.
 //!
 //! One function, [`normalize`](normalize::normalize), is behind all of them; they differ in the
-//! axes over which they take mean and variance. Scales and shifts are inputs of ordinary products
-//! and sums.
+//! axes over which they take mean and variance, and along which scale and shift vary.
 
 mod batch;
+mod gradient;
 mod layer;
 mod normalize;
 mod response;

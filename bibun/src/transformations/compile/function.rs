@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use bibun_array::listing::Listing;
-use bibun_array::{Array, DType, Draws, Program, Shape, Tracer, cpu, is_traced, undrawn};
+use bibun_array::{
+    Array, DType, Draws, Program, Shape, Tracer, cpu, is_another_device, is_traced, undrawn,
+};
 use rustc_hash::FxHashSet;
 
 pub(super) use super::super::derived::Forward;
@@ -44,7 +46,7 @@ pub(super) struct Notes {
     /// The structure of the result.
     pub(super) form: Option<Form>,
     /// The names of its leaves.
-    pub(super) names: Vec<String>,
+    pub(super) names: Option<Arc<[String]>>,
     /// The terms of the gradients that were asked for.
     pub(super) terms: Option<Terms>,
 }
@@ -52,13 +54,13 @@ pub(super) struct Notes {
 thread_local! {
     /// The notes of the last run of a function on this thread.
     static NOTES: RefCell<Notes> = const {
-        RefCell::new(Notes { form: None, names: Vec::new(), terms: None })
+        RefCell::new(Notes { form: None, names: None, terms: None })
     };
 }
 
 /// Notes the structure of a result and the names of its leaves, for whoever traces the function.
-pub(super) fn note(form: Form, names: Vec<String>) {
-    NOTES.with_borrow_mut(|notes| (notes.form, notes.names) = (Some(form), names));
+pub(super) fn note(form: Form, names: Arc<[String]>) {
+    NOTES.with_borrow_mut(|notes| (notes.form, notes.names) = (Some(form), Some(names)));
 }
 
 /// A function and its programs, one for each list of shapes.
@@ -125,6 +127,8 @@ pub(super) struct Traced {
     captured: Vec<Captured>,
     /// The buffers that it changes. Their new contents are outputs behind those of the result.
     changed: Vec<Buffer>,
+    /// Whether a run depends on its inputs alone, so that all runs are the same.
+    sees_nothing: bool,
     /// The time of each step in the last profile.
     times: Mutex<Vec<Duration>>,
 }
@@ -137,12 +141,15 @@ impl Traced {
         captured: Vec<Captured>,
         changed: Vec<Buffer>,
     ) -> Self {
+        let is_alone = captured.is_empty() && changed.is_empty();
+        let sees_nothing = is_alone && program.sees_inputs_alone();
         Self {
             signature,
             program,
             notes,
             captured,
             changed,
+            sees_nothing,
             times: Mutex::default(),
         }
     }
@@ -179,11 +186,6 @@ impl Traced {
             times: lock(&self.times).clone(),
             ..self.program.listing()
         }
-    }
-
-    /// Whether a run depends on its inputs alone, so that all runs are the same.
-    fn sees_nothing(&self) -> bool {
-        self.captured.is_empty() && self.changed.is_empty() && self.program.is_of_kernels()
     }
 
     /// Runs the program, again if another thread has changed a buffer in the meantime.
@@ -291,15 +293,30 @@ impl Core {
         Arc::clone(lock(&self.rules).entry(key).or_insert_with(make))
     }
 
+    /// The program for these inputs, if there is one.
+    fn known(&self, inputs: &[Array]) -> Option<Arc<Traced>> {
+        let mut traced = lock(&self.traced);
+        let known = traced.iter().rposition(|one| one.signature.fits(inputs))?;
+        traced[known..].rotate_left(1);
+        traced.last().cloned()
+    }
+
+    /// Runs the program for inputs without history, if there is one and it sees nothing else. Returns the
+    /// outputs and the program.
+    // PERF: such a call needs no scopes and leaves no history, which cost more than a few numbers.
+    pub(super) fn run_known(&self, inputs: Vec<Array>) -> Option<(Vec<Array>, Arc<Traced>)> {
+        let is_here = |x: &Array| x.memory().is_none_or(|memory| memory.device() == cpu());
+        if is_another_device() || !inputs.iter().all(is_here) {
+            return None;
+        }
+        let traced = self.known(&inputs).filter(|traced| traced.sees_nothing)?;
+        Some((traced.program.run(inputs), traced))
+    }
+
     /// The program for these inputs, which is traced if there is none.
     pub(super) fn program(&self, inputs: &[Array], scopes: &Scopes) -> Arc<Traced> {
-        {
-            let mut traced = lock(&self.traced);
-            let known = traced.iter().rposition(|one| one.signature.fits(inputs));
-            if let Some(i) = known {
-                traced[i..].rotate_left(1);
-                return Arc::clone(&traced[traced.len() - 1]);
-            }
+        if let Some(known) = self.known(inputs) {
+            return known;
         }
         let signature = Signature::of(inputs);
         self.count_trace(&signature.inputs);
@@ -430,7 +447,7 @@ impl Traced {
         let inputs = names.iter().take(arguments).cloned();
         let inputs = inputs.chain(vec![String::new(); extra]).chain(captured);
         let mut outputs = match rule {
-            None => self.notes.names.clone(),
+            None => self.notes.names.as_deref().unwrap_or_default().to_vec(),
             Some(_) => Vec::new(),
         };
         outputs.resize(listing.outputs.len() - self.changed.len(), String::new());
@@ -626,10 +643,12 @@ impl CompiledCall {
         inputs: Vec<Variable>,
         location: Location,
     ) -> (Vec<Variable>, Option<Form>) {
-        let Some(arrays) = plain_arrays(&inputs) else {
+        let is_here = |x: &Array| !is_traced(x) && x.device() == cpu();
+        let is_plain = |x: &Variable| x.look(|value| value.array().is_some_and(is_here));
+        if !inputs.iter().all(is_plain) {
             return Self::call(core, inputs, location);
-        };
-        drop(inputs);
+        }
+        let arrays: Vec<Array> = inputs.into_iter().map(apply::into_array).collect();
         let traced = core.program(&arrays, &Scopes::current());
         let Some(outputs) = traced.run_once(arrays) else {
             let what = "another thread has changed a buffer while the program was running, which \
@@ -675,7 +694,7 @@ impl CompiledCall {
     /// Runs a program in the surroundings of the first run.
     fn run(&self, traced: &Traced, inputs: Vec<Array>) -> Vec<Array> {
         self.note(traced.notes.clone());
-        match traced.sees_nothing() {
+        match traced.sees_nothing {
             true => traced.program.run(inputs),
             false => self.first.run(|| traced.run(&inputs)),
         }

@@ -101,11 +101,11 @@ impl<A: Tree> LossPrograms<A> {
         let present = || terms.iter().map(|terms| !terms.is_empty());
         let count = present().filter(|present| *present).count();
         let gradients = outputs.split_off(outputs.len() - count);
-        let outputs: Vec<Variable> = outputs.into_iter().map(Variable::constant).collect();
+        let outputs = outputs.into_iter().map(Variable::constant);
         let leaves = inputs.into_iter().zip(&asked).filter(|(_, asked)| **asked);
         let leaves = leaves.zip(present()).filter(|(_, present)| *present);
         let gradients = gradients.into_iter().map(Variable::constant);
         let pairs = leaves.map(|((leaf, _), _)| leaf).zip(gradients).collect();
-        Some((result(&outputs, traced.notes.form.clone()), pairs))
+        Some((result(outputs, traced.notes.form.as_ref()), pairs))
     }
 }

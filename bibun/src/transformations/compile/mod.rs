@@ -107,6 +107,8 @@ pub struct Compiled<A, Y> {
 struct ResultForm<Y> {
     tree: Mutex<Y>,
     leaves: Leaves,
+    /// Whether there are plain Variables in it and nothing else.
+    is_of_arguments: bool,
 }
 
 impl<A, Y> Compiled<A, Y>
@@ -126,9 +128,12 @@ where
         if is_attended() {
             return (self.function)(x);
         }
+        if let Some(y) = self.call_known(x) {
+            return y;
+        }
         let (core, inputs) = self.core(x);
         let (outputs, form) = CompiledCall::call(&core, inputs, caller());
-        result(&outputs, form)
+        result(outputs.into_iter(), form.as_ref())
     }
 
     /// Computes the function of an argument that is given away: the memory of arrays that nobody else
@@ -161,7 +166,18 @@ where
         let (outputs, form) = scope::recording(false, || {
             CompiledCall::call_donated(&core, inputs, caller())
         });
-        result(&outputs, form)
+        result(outputs.into_iter(), form.as_ref())
+    }
+
+    /// Computes the function of an argument without history by a program that is there and sees nothing else.
+    fn call_known(&self, x: &A) -> Option<Y> {
+        let known = Arc::clone(&lock(&self.structures));
+        let mut found = known.iter().rev();
+        let found = found.find_map(|known| Some((&known.1, known.0.arrays(x)?)));
+        let (core, inputs) = found?;
+        let (outputs, traced) = core.run_known(inputs)?;
+        let outputs = outputs.into_iter().map(Variable::constant);
+        Some(result(outputs, traced.notes.form.as_ref()))
     }
 
     /// The function in terms of the leaves of `x`, and these.
@@ -354,7 +370,7 @@ impl<A: Tree> Argument<A> {
         let empty = |_: &Variable| Variable::constant(0.0);
         leaves.variables = leaves.variables.iter().map(empty).collect();
         let arrays = vec![Array::scalar(0.0); arrays_of(x).len()];
-        let form = leaves.replaced_all(x, &leaves.variables, &arrays);
+        let form = leaves.replaced_all(x, leaves.variables.iter().cloned(), &arrays);
         let argument = Self {
             leaves,
             inputs: of_leaves,
@@ -367,9 +383,8 @@ impl<A: Tree> Argument<A> {
         let count = self.inputs.iter().max().map_or(0, |last| last + 1);
         let (variables, arrays) = inputs.split_at(count);
         let variables = self.inputs.iter().map(|&i| variables[i].clone());
-        let variables: Vec<Variable> = variables.collect();
         let arrays: Vec<Array> = arrays.iter().map(shared_array).collect();
-        self.leaves.replaced_all(&self.form, &variables, &arrays)
+        self.leaves.replaced_all(&self.form, variables, &arrays)
     }
 
     /// The name of each input that is a leaf.
@@ -391,34 +406,40 @@ fn noted<Y: Tree + Send + 'static>(y: &Y) -> Vec<Variable> {
     let all = outputs.variables.iter().cloned().chain(arrays).collect();
     expect_returned(y);
     let names = outputs.names.clone();
-    note(form_of(y, outputs), names);
+    note(form_of(y, outputs), names.into());
     all
 }
 
 /// The result with these leaves and arrays.
-fn result<Y: Tree + Send + 'static>(outputs: &[Variable], form: Option<Form>) -> Y {
-    let form = form.and_then(|form| form.downcast::<ResultForm<Y>>().ok());
+fn result<Y: Tree + Send + 'static>(
+    mut outputs: impl Iterator<Item = Variable>,
+    form: Option<&Form>,
+) -> Y {
+    let form = form.and_then(|form| form.downcast_ref::<ResultForm<Y>>());
     let form = form.expect("the function has run, or was traced");
-    let (outputs, arrays) = outputs.split_at(form.leaves.variables.len());
-    let outputs = outputs.iter().zip(&form.leaves.variables);
-    let outputs: Vec<Variable> = outputs
-        .map(
-            |(output, y)| match (y.is_leaf() || y.is_frozen(), output.plain_array()) {
-                // What the function has made leaves are leaves, whose history begins here. Frozen
-                // parameters were recorded with the others, but no gradient goes through them.
-                (true, Some(array)) => {
-                    let leaf = Variable::new(array);
-                    leaf.set_requires_grad(!y.is_frozen());
-                    leaf
-                }
-                _ if y.is_frozen() => output.detach(),
-                _ => output.clone(),
-            },
-        )
-        .collect();
-    let arrays: Vec<Array> = arrays.iter().map(shared_array).collect();
+    let leaves = &form.leaves.variables;
+    if form.is_of_arguments {
+        return Leaves::filled(&*lock(&form.tree), outputs);
+    }
+    let of_leaves = outputs.by_ref().take(leaves.len()).zip(leaves);
+    let of_leaves = of_leaves.map(|(output, y)| match (y.is_leaf(), y.is_frozen()) {
+        (false, false) => output,
+        (_, is_frozen) => match output.plain_array() {
+            // What the function has made leaves are leaves, whose history begins here. Frozen
+            // parameters were recorded with the others, but no gradient goes through them.
+            Some(array) => {
+                let leaf = Variable::new(array);
+                leaf.set_requires_grad(!is_frozen);
+                leaf
+            }
+            None if is_frozen => output.detach(),
+            None => output,
+        },
+    });
+    let of_leaves: Vec<Variable> = of_leaves.collect();
+    let arrays: Vec<Array> = outputs.map(|y| shared_array(&y)).collect();
     let tree = lock(&form.tree);
-    form.leaves.replaced_all(&*tree, &outputs, &arrays)
+    form.leaves.replaced_all(&*tree, of_leaves, &arrays)
 }
 
 /// The values of a result, by name.
@@ -465,16 +486,21 @@ fn form_of<Y: Tree + Send + 'static>(y: &Y, mut leaves: Leaves) -> Form {
     });
     leaves.variables = empty.collect();
     let arrays = vec![Array::scalar(0.0); arrays_of(y).len()];
-    let tree = leaves.replaced_all(y, &leaves.variables, &arrays);
+    let tree = leaves.replaced_all(y, leaves.variables.iter().cloned(), &arrays);
+    let is_plain = |y: &Variable| !(y.is_leaf() || y.is_frozen());
+    let is_of_arguments =
+        leaves.are_arguments() && leaves.variables.iter().all(is_plain) && arrays.is_empty();
     Arc::new(ResultForm {
         tree: Mutex::new(tree),
         leaves,
+        is_of_arguments,
     })
 }
 
 /// Whether every call of a function is to be seen, so that the function itself has to run.
 fn is_attended() -> bool {
-    hooks::are_any() || hooks::detects_anomaly() || !Rules::in_force().is_empty()
+    scope::is_attended()
+        && (hooks::are_any() || hooks::detects_anomaly() || !Rules::in_force().is_empty())
 }
 
 impl<A, Y> Compiled<A, Y> {

@@ -102,13 +102,15 @@ impl ControlCall {
     /// Returns a function that is called as a whole, as a program is. The order in which cotangents
     /// are added up is then the same as in one, and so are the bits of their sum.
     pub(super) fn step(name: &'static str, run: Arc<Forward>) -> Arc<Forward> {
-        Arc::new(move |inputs| match inputs.iter().all(Variable::is_bare) {
-            true => run(inputs),
-            false => {
-                let call = Self::new(name, Arc::clone(&run), true);
-                call.run_on(inputs.to_vec(), Vec::new)
-            }
-        })
+        Arc::new(
+            move |inputs| match inputs.iter().all(|x| x.bare().is_some()) {
+                true => run(inputs),
+                false => {
+                    let call = Self::new(name, Arc::clone(&run), true);
+                    call.run_on(inputs.to_vec(), Vec::new)
+                }
+            },
+        )
     }
 
     fn new(name: &'static str, run: Arc<Forward>, is_step: bool) -> Self {

@@ -50,7 +50,7 @@ impl<T: Tree> Form<T> {
         let none = specs
             .iter()
             .map(|spec| Array::zeros(&spec.shape, spec.dtype));
-        let tree = leaves.replaced_all(tree, &zeros, &none.collect::<Vec<_>>());
+        let tree = leaves.replaced_all(tree, zeros.iter().cloned(), &none.collect::<Vec<_>>());
         let variables = std::mem::replace(&mut leaves.variables, zeros);
         let form = Self {
             tree,
@@ -68,7 +68,8 @@ impl<T: Tree> Form<T> {
     fn with(&self, variables: &[Variable]) -> T {
         let (leaves, arrays) = variables.split_at(self.leaves.variables.len());
         let arrays: Vec<Array> = arrays.iter().map(shared_array).collect();
-        self.leaves.replaced_all(&self.tree, leaves, &arrays)
+        self.leaves
+            .replaced_all(&self.tree, leaves.iter().cloned(), &arrays)
     }
 
     /// Returns the Tree with these leaves, which a function has returned: those in place of frozen

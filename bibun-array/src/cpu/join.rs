@@ -1,0 +1,80 @@
+//! Arrays that are made of parts, all of which are written in one step.
+
+use smallvec::SmallVec;
+
+use super::elementwise::{Steps, gather};
+use crate::dtype::with_word;
+use crate::shape::Layout;
+use crate::storage::Word;
+use crate::{Array, DType, Shape};
+
+/// An array and its parts.
+#[derive(Debug)]
+pub(crate) struct Join {
+    dtype: DType,
+    shape: Shape,
+    parts: Vec<Part>,
+}
+
+#[derive(Debug)]
+struct Part {
+    size: usize,
+    /// The places of its elements in the array.
+    to: Steps,
+    /// How they are read, if it is not from the first to the last.
+    from: Option<Steps>,
+}
+
+impl Join {
+    /// Creates an array without parts.
+    pub(crate) const fn new(dtype: DType, shape: Shape) -> Self {
+        let parts = Vec::new();
+        Self {
+            dtype,
+            shape,
+            parts,
+        }
+    }
+
+    /// Adds a part, which overwrites those before it. It lies in memory in the layout `from`, wherever that
+    /// begins.
+    pub(crate) fn add(&mut self, to: &Layout, from: &Layout) {
+        self.parts.push(Part {
+            size: to.shape.size(),
+            to: Steps::new(to),
+            from: (!from.is_row_major()).then(|| Steps::new(from)),
+        });
+    }
+
+    /// Makes the array. `value` returns the memory of each part, and the place of its first element.
+    pub(crate) fn run<'a>(&self, value: impl Fn(usize) -> (&'a Array, usize)) -> Array {
+        if self.shape.size() == 1 {
+            let part = self.parts.iter().rposition(|part| part.size == 1);
+            let (x, place) = value(part.expect("the parts fill it"));
+            return Array::constant(x.element_at(place), self.shape.clone());
+        }
+        with_word!(self.dtype, W => {
+            Array::moved(self.dtype, self.shape.clone(), |out: &mut [W]| self.fill(out, value))
+        })
+    }
+
+    fn fill<'a, W: Word>(&self, out: &mut [W], value: impl Fn(usize) -> (&'a Array, usize)) {
+        for (i, Part { size, to, from }) in self.parts.iter().enumerate() {
+            let (x, place) = value(i);
+            if let Some(element) = x.inline() {
+                to.fill(out, *size, W::of(element));
+                continue;
+            }
+            let memory = x.buffer().expect("it is on the CPU").as_words::<W>();
+            match from {
+                None => to.write(out, &memory[place..place + size]),
+                Some(from) => {
+                    let mut gathered: SmallVec<[W; 64]> = SmallVec::from_elem(memory[place], *size);
+                    let from = from.clone().starting_at(place).clone();
+                    gather(memory, &from, 0, &mut gathered);
+                    to.write(out, &gathered);
+                }
+            }
+        }
+    }
+}
