@@ -2,7 +2,7 @@
 //!
 //! The elements of a row are distributed over [`LANES`] parts, which lie in scratch memory and, while
 //! turns of several vectors go by, in registers as far as there are any. At the end of a row they are
-//! joined by halves. `cpu/reduce.rs` does the same, so that results have the same bits.
+//! joined by halves. `cpu/reduce/along.rs` does the same, so that results have the same bits.
 
 use smallvec::{SmallVec, smallvec};
 

@@ -5,6 +5,7 @@
 //! kernel in place, a repeated single value is expanded once, and all others are gathered run by
 //! run. Types that are computed in another type are converted to it and back run by run.
 
+use pulp::{Arch, NullaryFnOnce};
 use smallvec::SmallVec;
 
 use super::threads::{chunks, for_each};
@@ -48,9 +49,8 @@ pub(super) fn copy(x: &Array) -> Array {
     }))
 }
 
-/// The side of the squares in which elements are turned: a line of the cache in one direction is
-/// still there when the next element of it is needed.
-const SQUARE: usize = 32;
+/// The side of the squares in which elements are turned: sixteen floats are a line of the cache.
+const SQUARE: usize = 16;
 
 /// Gathers all elements, where those along `axis` are neighbours in memory, and those along the last
 /// axis are far apart.
@@ -71,15 +71,19 @@ fn turn<T: Copy>(memory: &[T], steps: &Steps, axis: usize, out: &mut [T]) {
             from += index[i] as isize * stride;
             to = to * size + index[i];
         }
-        for row in (0..rows).step_by(SQUARE) {
-            let row_end = (row + SQUARE).min(rows);
-            for column in (0..columns).step_by(SQUARE) {
-                let len = SQUARE.min(columns - column);
-                for i in row..row_end {
-                    let first = from + i as isize + column as isize * column_step;
-                    let out = &mut out[to + i * inner + column..][..len];
-                    for (j, y) in out.iter_mut().enumerate() {
-                        *y = memory[(first + j as isize * column_step) as usize];
+        for column in (0..columns).step_by(SQUARE) {
+            for row in (0..rows).step_by(SQUARE) {
+                let first = from + row as isize + column as isize * column_step;
+                let out = &mut out[to + row * inner + column..];
+                let (high, wide) = (SQUARE.min(rows - row), SQUARE.min(columns - column));
+                if high == SQUARE && wide == SQUARE {
+                    turn_square(memory, first, column_step, out, inner);
+                    continue;
+                }
+                for i in 0..high {
+                    for j in 0..wide {
+                        let place = first + i as isize + j as isize * column_step;
+                        out[i * inner + j] = memory[place as usize];
                     }
                 }
             }
@@ -96,6 +100,22 @@ fn turn<T: Copy>(memory: &[T], steps: &Steps, axis: usize, out: &mut [T]) {
         }
         if is_done {
             return;
+        }
+    }
+}
+
+/// Turns a square, whose columns are neighbours in memory, and rows in the result.
+// PERF: every line of the cache is read at once and written at once, because lines that are a power of
+// two apart do not stay there together.
+fn turn_square<T: Copy>(memory: &[T], first: isize, step: isize, out: &mut [T], out_step: usize) {
+    let columns: [&[T; SQUARE]; SQUARE] = std::array::from_fn(|j| {
+        let start = (first + j as isize * step) as usize;
+        memory[start..].first_chunk().expect("the square has rows")
+    });
+    let square = columns.map(|column| *column);
+    for (i, out) in out.chunks_mut(out_step).take(SQUARE).enumerate() {
+        for (y, column) in out.iter_mut().zip(&square) {
+            *y = column[i];
         }
     }
 }
@@ -175,6 +195,10 @@ pub(super) struct Input<'a> {
 
 /// Memory for a run of one input.
 pub(super) struct Scratch {
+    /// The place of the run in the input's memory, if its elements are neighbours there.
+    place: Option<usize>,
+    /// The place of the element of which `gathered` is full.
+    full_of: Option<usize>,
     /// The gathered elements.
     gathered: Option<Buffer>,
     /// The input of the kernel, unless it is `gathered` or the input's own memory.
@@ -205,6 +229,8 @@ impl<'a> Input<'a> {
             with_word!(self.computed, W => ready.as_mut_words::<W>().fill(W::of(*value)));
         }
         Scratch {
+            place: None,
+            full_of: None,
             gathered: gathers.then(|| Buffer::of(self.stored, run)),
             ready,
         }
@@ -231,6 +257,37 @@ impl<'a> Input<'a> {
         }
     }
 
+    /// The walk through rows that need not be gathered, because each is in one place, or one element.
+    fn walk(&self, position: usize) -> Option<Walk<'_>> {
+        match &self.source {
+            Source::Gather(_, steps)
+                if self.stored == self.computed && matches!(steps.inner().1, 0 | 1) =>
+            {
+                Some(Walk::new(steps, self.start + position))
+            }
+            _ => None,
+        }
+    }
+
+    /// Prepares a run of a row that begins at this place.
+    fn bring_from(&self, place: usize, scratch: &mut Scratch) {
+        let (Source::Gather(memory, steps), Some(gathered)) = (&self.source, &mut scratch.gathered)
+        else {
+            unreachable!("only what is gathered has a walk")
+        };
+        if steps.inner().1 == 1 {
+            scratch.place = Some(place);
+            return;
+        }
+        if scratch.full_of != Some(place) {
+            with_word!(self.stored, W => {
+                let element = memory.as_words::<W>()[place];
+                Arch::new().dispatch(Fill(gathered.as_mut_words::<W>(), element));
+            });
+            scratch.full_of = Some(place);
+        }
+    }
+
     /// The elements from a position on, if they are in place and need no conversion.
     fn in_place(&self, position: usize, len: usize) -> Option<Slice<'_>> {
         match &self.source {
@@ -248,6 +305,9 @@ impl<'a> Input<'a> {
         len: usize,
         scratch: &'b Scratch,
     ) -> Slice<'b> {
+        if let (Source::Gather(memory, _), Some(place)) = (&self.source, scratch.place) {
+            return memory.as_run().range(place, len);
+        }
         match (&self.source, &scratch.ready, &scratch.gathered) {
             (_, Some(brought), _) | (_, None, Some(brought)) => brought.as_run().range(0, len),
             (Source::Direct(memory), None, None) => memory.range(self.start + position, len),
@@ -259,6 +319,9 @@ impl<'a> Input<'a> {
 struct Plan<'a> {
     kernel: &'a Kernel,
     inputs: SmallVec<[Input<'a>; 3]>,
+    /// The length of the shortest rows that are gathered, if they are long: no run goes on behind the
+    /// end of one, so that most need not be copied.
+    row: Option<usize>,
 }
 
 impl<'a> Plan<'a> {
@@ -288,9 +351,15 @@ impl<'a> Plan<'a> {
             };
             Input::new(kernel, source, input.dtype())
         });
+        let inputs: SmallVec<[Input<'_>; 3]> = inputs.collect();
+        let rows = inputs.iter().filter_map(|input| match &input.source {
+            Source::Gather(_, steps) => Some(steps.inner().0),
+            Source::Direct(_) | Source::Repeat(_) | Source::Result => None,
+        });
         Self {
             kernel,
-            inputs: inputs.collect(),
+            row: rows.min().filter(|&row| row >= RUN / 8),
+            inputs,
         }
     }
 
@@ -322,11 +391,25 @@ impl<'a> Plan<'a> {
             self.inputs.iter().map(|input| input.scratch(run)).collect();
         let computed = self.kernel.computed(stored);
         let mut result = (computed != stored).then(|| Buffer::of(computed, run));
-        for done in (0..len).step_by(RUN) {
-            let (position, len) = (start + done, RUN.min(len - done));
+        let mut walks: SmallVec<[Option<Walk<'_>>; 3]> = match self.row {
+            Some(_) => self.inputs.iter().map(|input| input.walk(start)).collect(),
+            None => self.inputs.iter().map(|_| None).collect(),
+        };
+        let mut done = 0;
+        while done < len {
+            let position = start + done;
+            let end = self.row.map_or(usize::MAX, |row| row - position % row);
+            let len = end.min(RUN).min(len - done);
             let block = out.range(done, len);
-            for (input, scratch) in self.inputs.iter().zip(&mut scratch) {
-                input.bring(position, block.as_slice(), scratch);
+            done += len;
+            for ((input, scratch), walk) in self.inputs.iter().zip(&mut scratch).zip(&mut walks) {
+                match walk {
+                    Some(walk) => {
+                        input.bring_from(walk.place(), scratch);
+                        walk.go_on(len);
+                    }
+                    None => input.bring(position, block.as_slice(), scratch),
+                }
             }
             let inputs: SmallVec<[Slice<'_>; 3]> = self
                 .inputs
@@ -377,11 +460,21 @@ fn in_memory_order(own: &Layout, layout: &Layout) -> Layout {
 
 /// Gathers as many elements as `out` has, starting at `position`.
 pub(super) fn gather<T: Copy>(memory: &[T], steps: &Steps, position: usize, out: &mut [T]) {
+    if steps.has_rows(position, out.len()) {
+        let row = steps.inner().0;
+        return steps.for_each_plane(position, out.len(), |done, start, apart, rows| {
+            let out = &mut out[done..][..rows * row];
+            for (i, out) in out.chunks_exact_mut(row).enumerate() {
+                let start = start.strict_add_signed(i as isize * apart);
+                out.copy_from_slice(&memory[start..][..row]);
+            }
+        });
+    }
     steps.for_each_run(position, out.len(), |done, start, step, len| {
         let out = &mut out[done..done + len];
         match step {
             1 => out.copy_from_slice(&memory[start..start + len]),
-            0 => out.fill(memory[start]),
+            0 => Arch::new().dispatch(Fill(out, memory[start])),
             step if step > 0 => {
                 let elements = memory[start..].iter().step_by(step as usize);
                 out.iter_mut().zip(elements).for_each(|(y, &x)| *y = x);
@@ -392,6 +485,16 @@ pub(super) fn gather<T: Copy>(memory: &[T], steps: &Steps, position: usize, out:
             }
         }
     });
+}
+
+struct Fill<'a, T>(&'a mut [T], T);
+
+impl<T: Copy> NullaryFnOnce for Fill<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn call(self) {
+        self.0.fill(self.1);
+    }
 }
 
 /// A walk over the elements of a layout in row-major order, in runs of one step. Axes of size 1 are
@@ -450,7 +553,7 @@ impl Steps {
     /// The axis whose elements are neighbours in memory, if it is not the last one and both are long.
     fn turned_axis(&self) -> Option<usize> {
         let (last, others) = self.sizes.split_last()?;
-        let is_long = |size: usize| size >= SQUARE / 4;
+        let is_long = |size: usize| size >= SQUARE / 2;
         let is_apart = self.strides[others.len()].unsigned_abs() > 1;
         let axis = self.strides[..others.len()]
             .iter()
@@ -472,8 +575,47 @@ impl Steps {
         }
     }
 
+    /// Whether some elements are whole rows of neighbours.
+    fn has_rows(&self, position: usize, count: usize) -> bool {
+        let (row, step) = self.inner();
+        let is_whole = position.is_multiple_of(row) && count.is_multiple_of(row);
+        step == 1 && self.sizes.len() > 1 && count > 0 && is_whole
+    }
+
+    /// Calls `f(done, start, step, rows)` for whole rows of the innermost axis: `rows` of them, each
+    /// `step` behind the one before.
+    // Inlined, and without an iterator over rows, because there may be many short ones.
+    #[inline(always)]
+    fn for_each_plane(
+        &self,
+        position: usize,
+        count: usize,
+        mut f: impl FnMut(usize, usize, isize, usize),
+    ) {
+        let (row, (size, step)) = (self.inner().0, self.outer());
+        let mut walk = Walk::new(self, position);
+        let mut done = 0;
+        while done < count {
+            let first = (position + done) / row % size;
+            let rows = (size - first).min((count - done) / row);
+            f(done, walk.place(), step, rows);
+            walk.go_on(rows * row);
+            done += rows * row;
+        }
+    }
+
     /// Writes elements, in row-major order, to their places in memory.
     pub(super) fn write<T: Copy>(&self, memory: &mut [T], elements: &[T]) {
+        if self.has_rows(0, elements.len()) {
+            let row = self.inner().0;
+            return self.for_each_plane(0, elements.len(), |done, start, apart, rows| {
+                let elements = &elements[done..][..rows * row];
+                for (i, elements) in elements.chunks_exact(row).enumerate() {
+                    let start = start.strict_add_signed(i as isize * apart);
+                    memory[start..][..row].copy_from_slice(elements);
+                }
+            });
+        }
         self.for_each_run(0, elements.len(), |done, start, step, len| {
             let elements = &elements[done..done + len];
             if step == 1 {

@@ -77,10 +77,10 @@ impl Line {
     /// The loop that computes the line from runs of its arguments, if there is one.
     pub(crate) fn loop_definition(&self) -> Option<&'static Definition> {
         match (self.operation, self.value) {
-            (Operation::Widen, _) | (Operation::ToNumber, Type::Double) => Some(ops::CAST_TO_F64),
-            (Operation::Narrow, _) | (Operation::ToNumber, Type::Single) => Some(ops::CAST_TO_F32),
-            (Operation::ToInteger, _) => Some(ops::CAST_TO_I64),
-            (Operation::Select, Type::Integer) => Some(ops::SELECT_INTEGERS),
+            (Operation::Widen, _) | (Operation::ToNumber, Type::Double) => Some(&ops::CAST_TO_F64),
+            (Operation::Narrow, _) | (Operation::ToNumber, Type::Single) => Some(&ops::CAST_TO_F32),
+            (Operation::ToInteger, _) => Some(&ops::CAST_TO_I64),
+            (Operation::Select, Type::Integer) => Some(&ops::SELECT_INTEGERS),
             (operation, _) => operation.definition(),
         }
     }

@@ -76,7 +76,7 @@ macro_rules! operations {
             /// ```
             pub const fn definition(self) -> Option<&'static Definition> {
                 match self {
-                    $($(Self::$operation => Some(ops::$DEFINITION),)?)*
+                    $($(Self::$operation => Some(&ops::$DEFINITION),)?)*
                     _ => None,
                 }
             }

@@ -201,7 +201,7 @@ fn read_value(reader: &mut dyn Read, length: u64) -> Result<NpzValue, FileError>
 /// # Ok::<(), bibun_array::FileError>(())
 /// ```
 #[derive(Debug)]
-pub struct NpzWriter<'a>(ZipWriter<&'a mut dyn WriteSeek>);
+pub struct NpzWriter<'a>(Box<dyn Members + 'a>);
 
 trait WriteSeek: Write + Seek {}
 impl<W: Write + Seek> WriteSeek for W {}
@@ -212,10 +212,49 @@ impl fmt::Debug for dyn WriteSeek + '_ {
     }
 }
 
+/// An archive, of which no other crate compiles the code.
+trait Members: fmt::Debug {
+    /// Writes a member, whose contents `write` writes.
+    fn member(
+        &mut self,
+        name: &str,
+        write: &mut dyn FnMut(&mut dyn Write) -> Result<(), FileError>,
+    ) -> Result<(), FileError>;
+    fn finish(self: Box<Self>) -> Result<(), FileError>;
+}
+
+impl Members for ZipWriter<&mut dyn WriteSeek> {
+    fn member(
+        &mut self,
+        name: &str,
+        write: &mut dyn FnMut(&mut dyn Write) -> Result<(), FileError>,
+    ) -> Result<(), FileError> {
+        let options = SimpleFileOptions::default()
+            .compression_method(CompressionMethod::Stored)
+            .large_file(true);
+        let written = self.start_file(format!("{name}.npy"), options);
+        let written = written.map_err(FileError::from).and_then(|()| {
+            let mut member = BufWriter::new(self);
+            write(&mut member)?;
+            Ok(member.flush()?)
+        });
+        written.map_err(|error| error.in_member(name))
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), FileError> {
+        ZipWriter::finish(*self)?;
+        Ok(())
+    }
+}
+
 impl<'a> NpzWriter<'a> {
     /// Creates an archive without members.
     pub fn new(writer: &'a mut (impl Write + Seek)) -> Self {
-        Self(ZipWriter::new(writer))
+        Self::over(writer)
+    }
+
+    fn over(writer: &'a mut dyn WriteSeek) -> Self {
+        Self(Box::new(ZipWriter::new(writer)))
     }
 
     /// Writes an array under a name.
@@ -223,7 +262,8 @@ impl<'a> NpzWriter<'a> {
     /// # Errors
     /// Returns an error if it cannot be written, or the name is already taken.
     pub fn array(&mut self, name: &str, x: &Array) -> Result<(), FileError> {
-        self.member(name, |member| Ok(write_array(member, x)?))
+        self.0
+            .member(name, &mut |member| Ok(write_array(member, x)?))
     }
 
     /// Writes a text under a name, as an array of rank 0 of NumPy's dtype `U`.
@@ -232,26 +272,7 @@ impl<'a> NpzWriter<'a> {
     /// Returns an error if it cannot be written, the name is already taken, or the text ends in a
     /// NUL, which NumPy would not keep.
     pub fn text(&mut self, name: &str, text: &str) -> Result<(), FileError> {
-        self.member(name, |member| write_text(member, text))
-    }
-
-    fn member(
-        &mut self,
-        name: &str,
-        write: impl FnOnce(
-            &mut BufWriter<&mut ZipWriter<&'a mut dyn WriteSeek>>,
-        ) -> Result<(), FileError>,
-    ) -> Result<(), FileError> {
-        let options = SimpleFileOptions::default()
-            .compression_method(CompressionMethod::Stored)
-            .large_file(true);
-        let written = self.0.start_file(format!("{name}.npy"), options);
-        let written = written.map_err(FileError::from).and_then(|()| {
-            let mut member = BufWriter::new(&mut self.0);
-            write(&mut member)?;
-            Ok(member.flush()?)
-        });
-        written.map_err(|error| error.in_member(name))
+        self.0.member(name, &mut |member| write_text(member, text))
     }
 
     /// Writes the list of the members, without which the file is not valid.
@@ -259,8 +280,7 @@ impl<'a> NpzWriter<'a> {
     /// # Errors
     /// Returns an error if it cannot be written.
     pub fn finish(self) -> Result<(), FileError> {
-        self.0.finish()?;
-        Ok(())
+        self.0.finish()
     }
 }
 

@@ -171,13 +171,13 @@ macro_rules! predicates {
         $name:ident($x:ident) -> $DEFINITION:ident: $value:expr, integers: $integers:literal;
     )+) => {
         $(
-            pub(crate) const $DEFINITION: &Definition =
-                &super::definition! { $name[1] [$x]: float_to_bool: $value, };
+            pub(crate) static $DEFINITION: Definition =
+                super::definition! { $name[1] [$x]: float_to_bool: $value, };
 
             #[doc = super::by_value!($name(x))]
             pub fn $name(x: Array) -> Array {
                 match x.dtype().is_float() {
-                    true => super::run($DEFINITION, [x]),
+                    true => super::run(&$DEFINITION, [x]),
                     false => Array::full(x.shape(), $integers),
                 }
             }

@@ -491,22 +491,22 @@ impl Array {
     }
 }
 
-pub(crate) const MULTIPLY_ADD: &Definition = &super::definition! { multiply_add[3] [a, b, c]:
+pub(crate) static MULTIPLY_ADD: Definition = super::definition! { multiply_add[3] [a, b, c]:
     float: Number(a.0.mul_add(b.0, c.0)),
 };
 
-pub(crate) const COPY_SIGN: &Definition = &super::definition! { copysign[2] [a, b]:
+pub(crate) static COPY_SIGN: Definition = super::definition! { copysign[2] [a, b]:
     float: a.copysign(b),
 };
 
-pub(crate) const IS_SIGN_NEGATIVE: &Definition = &super::definition! { is_sign_negative[1] [x]:
+pub(crate) static IS_SIGN_NEGATIVE: Definition = super::definition! { is_sign_negative[1] [x]:
     float_to_bool: Mask(x.0.is_sign_negative()),
 };
 
 /// The normal distribution in formulas.
-pub(crate) const NORMAL_DISTRIBUTION: &Definition =
-    &super::definition! { normal_distribution[1] [x]: float: x.normal_distribution(), };
+pub(crate) static NORMAL_DISTRIBUTION: Definition =
+    super::definition! { normal_distribution[1] [x]: float: x.normal_distribution(), };
 
 /// Its density.
-pub(crate) const NORMAL_DENSITY: &Definition =
-    &super::definition! { normal_density[1] [x]: float: x.normal_density(), };
+pub(crate) static NORMAL_DENSITY: Definition =
+    super::definition! { normal_density[1] [x]: float: x.normal_density(), };

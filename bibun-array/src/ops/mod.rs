@@ -138,8 +138,8 @@ macro_rules! unary {
         @via $via:expr
     })+) => {
         $(
-            pub(crate) const $DEFINITION: &$crate::Definition =
-                &$crate::ops::definition! { $name[1] [$x]: $($kind: $value,)+ };
+            pub(crate) static $DEFINITION: $crate::Definition =
+                $crate::ops::definition! { $name[1] [$x]: $($kind: $value,)+ };
 
             #[doc = $crate::ops::by_value!($name(x))]
             #[track_caller]
@@ -149,7 +149,7 @@ macro_rules! unary {
                 if !$DEFINITION.takes(dtype) {
                     $crate::ops::no_such_dtype(stringify!($name), dtype)
                 }
-                $crate::ops::run($DEFINITION, [$crate::ops::cast($x, dtype)])
+                $crate::ops::run(&$DEFINITION, [$crate::ops::cast($x, dtype)])
             }
         )+
         impl $crate::Array {$(
@@ -189,8 +189,8 @@ macro_rules! binary {
             @via $via:expr
         }
     ) => {
-        pub(crate) const $DEFINITION: &$crate::Definition =
-            &$crate::ops::definition! { $name[2] [$a, $b]: $($kind: $value,)+ };
+        pub(crate) static $DEFINITION: $crate::Definition =
+            $crate::ops::definition! { $name[2] [$a, $b]: $($kind: $value,)+ };
 
         $(#[$documentation])*
         #[track_caller]
@@ -201,7 +201,7 @@ macro_rules! binary {
                 $crate::ops::no_such_dtype(stringify!($name), dtype)
             }
             let inputs = [$crate::ops::cast($a, dtype), $crate::ops::cast($b, dtype)];
-            $crate::ops::run($DEFINITION, inputs)
+            $crate::ops::run(&$DEFINITION, inputs)
         }
     };
 }

@@ -6,13 +6,13 @@ use crate::{Array, Definition};
 macro_rules! rounding {
     ($($(#[$documentation:meta])* $name:ident -> $DEFINITION:ident;)+) => {
         $(
-            pub(crate) const $DEFINITION: &Definition =
-                &super::definition! { $name[1] [x]: integer: x, float: x.$name(), };
+            pub(crate) static $DEFINITION: Definition =
+                super::definition! { $name[1] [x]: integer: x, float: x.$name(), };
 
             #[doc = super::by_value!($name(x))]
             pub fn $name(x: Array) -> Array {
                 match x.dtype().is_float() {
-                    true => super::run($DEFINITION, [x]),
+                    true => super::run(&$DEFINITION, [x]),
                     false => x,
                 }
             }

@@ -32,7 +32,7 @@ pub fn cast(x: Array, dtype: DType) -> Array {
 pub fn clip(x: Array, low: Array, high: Array) -> Array {
     let dtype = x.dtype().promote(low.dtype()).promote(high.dtype());
     let inputs = [x, low, high].map(|input| cast(input, dtype));
-    super::run(CLIP, inputs)
+    super::run(&CLIP, inputs)
 }
 
 /// Chooses between arrays passed by value, which may give their memory to the result; see
@@ -51,12 +51,12 @@ pub fn where_(condition: Array, a: Array, b: Array) -> Array {
 }
 
 /// The choice between integers.
-pub(crate) const SELECT_INTEGERS: &Definition = &where_of::<i64>();
+pub(crate) static SELECT_INTEGERS: Definition = where_of::<i64>();
 
 /// The conversions between types of [accumulators](DType::accumulator).
-pub(crate) const CAST_TO_F32: &Definition = &Definition::cast::<f32>();
-pub(crate) const CAST_TO_F64: &Definition = &Definition::cast::<f64>();
-pub(crate) const CAST_TO_I64: &Definition = &Definition::cast::<i64>();
+pub(crate) static CAST_TO_F32: Definition = Definition::cast::<f32>();
+pub(crate) static CAST_TO_F64: Definition = Definition::cast::<f64>();
+pub(crate) static CAST_TO_I64: Definition = Definition::cast::<i64>();
 
 /// The kernel of [`where_`] for elements of one type.
 const fn where_of<T: Element>() -> Definition {
@@ -68,7 +68,7 @@ const fn where_of<T: Element>() -> Definition {
 }
 
 /// The choice between numbers of any precision.
-pub(crate) const SELECT: &Definition = &Definition::choice(
+pub(crate) static SELECT: Definition = Definition::choice(
     None,
     |_| Some(where_formula(Kind::Float)),
     |given, inputs, out| with_float!(out.dtype(), T => run_where::<T>(given, inputs, out)),
@@ -104,7 +104,7 @@ fn run_where<T: Element>(_: &[f64], inputs: &[Slice<'_>], out: SliceMut<'_>) {
 }
 
 /// The order of the comparisons makes a NaN among the bounds the result, like one in x.
-pub(crate) const CLIP: &Definition = &super::definition! { clip[3] [x, low, high]:
+pub(crate) static CLIP: Definition = super::definition! { clip[3] [x, low, high]:
     bool: (x | low) & high,
     number: x.clip(low, high),
 };

@@ -1,0 +1,215 @@
+//! Folds along memory: the elements of each result are distributed over [`LANES`] parts, which vector
+//! instructions advance together.
+
+use pulp::Simd;
+
+use super::{BLOCK, Fold, LANES};
+use crate::Element;
+use crate::cpu::elementwise::Steps;
+use crate::cpu::is_plain;
+
+/// The number of results whose last parts are joined side by side.
+const SIDE: usize = 8;
+
+pub(super) type Parts<F> = [<F as Fold>::Part; LANES];
+
+/// Takes `count` elements, from position `from` of the walk `reduced` on, into each result. The first
+/// elements of results are `step` apart.
+#[inline(always)]
+pub(super) fn take<S: Simd, F: Fold>(
+    memory: &[F::Input],
+    step: usize,
+    reduced: &Steps,
+    (from, count): (usize, usize),
+    totals: &mut [F::Total],
+) {
+    let mut beside = Beside::default();
+    for (i, totals) in totals.chunks_mut(SIDE).enumerate() {
+        let mut parts = [[F::START; LANES]; SIDE];
+        // The number of elements in the fullest part.
+        let mut taken = 0;
+        for run in reduced.runs(from, count) {
+            let apart = run.step as usize;
+            let mut done = 0;
+            while done < run.len {
+                let mut len = run.len - done;
+                if apart != 1 {
+                    len = len.min(BLOCK);
+                }
+                if let Some(most) = F::RUN {
+                    len = len.min((most - taken) * LANES);
+                }
+                for (result, parts) in (i * SIDE..).zip(&mut parts[..totals.len()]) {
+                    let memory = &memory[result * step + run.start + done * apart..];
+                    advance::<S, F>(parts, beside.one_another(memory, apart, len));
+                }
+                done += len;
+                if let Some(most) = F::RUN {
+                    taken += len.div_ceil(LANES);
+                    if taken == most {
+                        collect::<S, F>(&mut parts, totals);
+                        parts = [[F::START; LANES]; SIDE];
+                        taken = 0;
+                    }
+                }
+            }
+        }
+        collect::<S, F>(&mut parts, totals);
+    }
+}
+
+/// Takes at most [`LANES`] neighbouring elements into each result, one after the other.
+#[inline(always)]
+pub(super) fn take_few<S: Simd, F: Fold>(
+    memory: &[F::Input],
+    step: usize,
+    count: usize,
+    totals: &mut [F::Total],
+) {
+    // Several results at a time, because each waits for its last element.
+    let whole = match const { is_plain::<S>() } {
+        true => 0,
+        false => totals.len() / SIDE * SIDE,
+    };
+    let (sides, rest) = totals.split_at_mut(whole);
+    let sides = sides.as_chunks_mut::<SIDE>().0;
+    let done = sides.len() * SIDE;
+    for (i, totals) in sides.iter_mut().enumerate() {
+        let rows: [&[F::Input]; SIDE] =
+            std::array::from_fn(|row| &memory[(i * SIDE + row) * step..][..count]);
+        let mut parts = [F::START; SIDE];
+        for at in 0..count {
+            for (part, row) in parts.iter_mut().zip(rows) {
+                *part = F::add(*part, row[at]);
+            }
+        }
+        for (total, part) in totals.iter_mut().zip(parts) {
+            *total = F::collect(*total, part);
+        }
+    }
+    for (i, total) in rest.iter_mut().enumerate() {
+        let elements = memory[(done + i) * step..][..count].iter();
+        *total = F::collect(*total, elements.fold(F::START, |part, &x| F::add(part, x)));
+    }
+}
+
+/// Distributes elements over the parts of a result.
+#[inline(always)]
+pub(super) fn advance<S: Simd, F: Fold>(parts: &mut Parts<F>, memory: &[F::Input]) {
+    let (chunks, rest) = memory.as_chunks::<LANES>();
+    if const { is_plain::<S>() } {
+        for chunk in chunks.iter().map(|chunk| &chunk[..]).chain([rest]) {
+            for (part, &x) in parts.iter_mut().zip(chunk) {
+                *part = F::add(*part, x);
+            }
+        }
+        return;
+    }
+    // PERF: a copy that is only indexed by constants stays in registers.
+    let mut own = *parts;
+    for chunk in chunks {
+        for lane in 0..LANES {
+            own[lane] = F::add(own[lane], chunk[lane]);
+        }
+    }
+    if !rest.is_empty() {
+        let mut chunk = [F::NEUTRAL; LANES];
+        chunk[..rest.len()].copy_from_slice(rest);
+        for lane in 0..LANES {
+            own[lane] = F::add(own[lane], chunk[lane]);
+        }
+    }
+    *parts = own;
+}
+
+/// Collects the parts of several results.
+#[inline(always)]
+fn collect<S: Simd, F: Fold>(parts: &mut [Parts<F>; SIDE], totals: &mut [F::Total]) {
+    if const { is_plain::<S>() } {
+        for (total, parts) in totals.iter_mut().zip(parts) {
+            *total = F::collect(*total, joined_plainly::<F>(parts));
+        }
+        return;
+    }
+    for parts in &mut parts[..totals.len()] {
+        join_halves::<F, 16>(parts);
+        join_halves::<F, 8>(parts);
+        join_halves::<F, 4>(parts);
+    }
+    let lane = |lane: usize| -> [F::Part; SIDE] { std::array::from_fn(|i| parts[i][lane]) };
+    let [a, b, c, d] = [lane(0), lane(1), lane(2), lane(3)];
+    let joined: [F::Part; SIDE] =
+        std::array::from_fn(|i| F::join(F::join(a[i], c[i]), F::join(b[i], d[i])));
+    for (total, part) in totals.iter_mut().zip(joined) {
+        *total = F::collect(*total, part);
+    }
+}
+
+/// Joins the parts of a result.
+#[inline(always)]
+pub(super) fn joined<S: Simd, F: Fold>(mut parts: Parts<F>) -> F::Part {
+    if const { is_plain::<S>() } {
+        return joined_plainly::<F>(&mut parts);
+    }
+    join_halves::<F, 16>(&mut parts);
+    join_halves::<F, 8>(&mut parts);
+    join_halves::<F, 4>(&mut parts);
+    join_halves::<F, 2>(&mut parts);
+    join_halves::<F, 1>(&mut parts);
+    parts[0]
+}
+
+/// The same, in few instructions.
+#[inline(never)]
+fn joined_plainly<F: Fold>(parts: &mut Parts<F>) -> F::Part {
+    let mut width = LANES;
+    while width > 1 {
+        width /= 2;
+        let (first, others) = parts.split_at_mut(width);
+        for (part, &other) in first.iter_mut().zip(&*others) {
+            *part = F::join(*part, other);
+        }
+    }
+    parts[0]
+}
+
+/// Joins each of the first `WIDTH` parts with its counterpart in the next ones.
+// PERF: a width that is known lets the compiler use vectors.
+#[inline(always)]
+fn join_halves<F: Fold, const WIDTH: usize>(parts: &mut Parts<F>) {
+    for lane in 0..WIDTH {
+        parts[lane] = F::join(parts[lane], parts[lane + WIDTH]);
+    }
+}
+
+/// Moves elements together that are apart, so that only contiguous vectors are processed.
+#[derive(Default)]
+pub(super) struct Beside<T>(Vec<T>);
+
+impl<T: Element> Beside<T> {
+    /// `count` elements in steps of `step`.
+    #[inline(always)]
+    pub(super) fn one_another<'a>(
+        &'a mut self,
+        memory: &'a [T],
+        step: usize,
+        count: usize,
+    ) -> &'a [T] {
+        match step {
+            1 => &memory[..count],
+            _ => self.copied(memory, step, count),
+        }
+    }
+
+    /// Compiled once for all folds.
+    #[inline(never)]
+    fn copied(&mut self, memory: &[T], step: usize, count: usize) -> &[T] {
+        self.0.resize(count, memory[(count - 1) * step]);
+        let (last, others) = self.0.split_last_mut().expect("a run has elements");
+        for (y, x) in others.iter_mut().zip(memory.chunks_exact(step)) {
+            *y = x[0];
+        }
+        *last = memory[(count - 1) * step];
+        &self.0
+    }
+}
