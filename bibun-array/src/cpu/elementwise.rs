@@ -113,9 +113,11 @@ fn turn_square<T: Copy>(memory: &[T], first: isize, step: isize, out: &mut [T], 
         memory[start..].first_chunk().expect("the square has rows")
     });
     let square = columns.map(|column| *column);
-    for (i, out) in out.chunks_mut(out_step).take(SQUARE).enumerate() {
-        for (y, column) in out.iter_mut().zip(&square) {
-            *y = column[i];
+    for i in 0..SQUARE {
+        let row = out[i * out_step..].first_chunk_mut::<SQUARE>();
+        let row = row.expect("the square has columns");
+        for j in 0..SQUARE {
+            row[j] = square[j][i];
         }
     }
 }
