@@ -101,6 +101,30 @@ fn singles_are_rounded_once() {
     });
 }
 
+/// Many planes of results are taken whole, few of them in pieces.
+#[test]
+fn sums_of_large_planes_are_rounded_once() {
+    let mut numbers = Numbers(11);
+    for shape in [[20, 40, 130], [3, 200, 130], [40, 300, 5], [700, 2, 33]] {
+        let x = numbers.array(&shape, DType::F32);
+        for axes in subsets(3) {
+            let (_, groups) = groups::<f32>(&x, &axes);
+            let sums = x.sum(axes_of(&axes)).to_vec::<f32>();
+            let most = x.max(axes_of(&axes)).to_vec::<f32>();
+            assert_eq!(sums.len(), groups.len());
+            for ((sum, most), group) in sums.iter().zip(&most).zip(&groups) {
+                let exact: f64 = group.iter().map(|&x| f64::from(x)).sum();
+                let ulp = f64::from(f32::EPSILON) / 2.0 * exact.abs();
+                assert!((f64::from(*sum) - exact).abs() <= ulp + 1e-10);
+                assert_eq!(
+                    *most,
+                    group.iter().copied().fold(f32::NEG_INFINITY, f32::max)
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn integers_and_bools() {
     for_all(DType::I64, |x, axes| {
@@ -318,6 +342,7 @@ fn threads_do_not_change_a_bit() {
         numbers.array(&[100_000, 3], DType::F64),
         numbers.array(&[3, 100_000], DType::F64),
         numbers.array(&[17, 65, 64, 3], DType::F64),
+        numbers.array(&[20, 40, 130], DType::F32),
     ];
     for x in arrays {
         for x in [x.clone(), x.transpose(), x.slice(s![..; -1])] {

@@ -2,8 +2,8 @@
 //! kernel in short runs that stay in the first-level cache.
 //!
 //! The result has the memory order of the first dense input. Inputs in that order are passed to the
-//! kernel in place, a repeated single value is expanded once, and all others are gathered run by
-//! run. Types that are computed in another type are converted to it and back run by run.
+//! kernel in place, long rows of others are read where they lie, a repeated value is expanded once,
+//! and what is left is gathered run by run. Types that are computed in another type are converted to it and back run by run.
 
 use pulp::{Arch, NullaryFnOnce};
 use smallvec::SmallVec;
@@ -318,6 +318,17 @@ impl<'a> Input<'a> {
     }
 }
 
+/// Fills memory with one element.
+struct Fill<'a, T>(&'a mut [T], T);
+
+impl<T: Copy> NullaryFnOnce for Fill<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn call(self) {
+        self.0.fill(self.1);
+    }
+}
+
 struct Plan<'a> {
     kernel: &'a Kernel,
     inputs: SmallVec<[Input<'a>; 3]>,
@@ -476,7 +487,7 @@ pub(super) fn gather<T: Copy>(memory: &[T], steps: &Steps, position: usize, out:
         let out = &mut out[done..done + len];
         match step {
             1 => out.copy_from_slice(&memory[start..start + len]),
-            0 => Arch::new().dispatch(Fill(out, memory[start])),
+            0 => out.fill(memory[start]),
             step if step > 0 => {
                 let elements = memory[start..].iter().step_by(step as usize);
                 out.iter_mut().zip(elements).for_each(|(y, &x)| *y = x);
@@ -487,16 +498,6 @@ pub(super) fn gather<T: Copy>(memory: &[T], steps: &Steps, position: usize, out:
             }
         }
     });
-}
-
-struct Fill<'a, T>(&'a mut [T], T);
-
-impl<T: Copy> NullaryFnOnce for Fill<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn call(self) {
-        self.0.fill(self.1);
-    }
 }
 
 /// A walk over the elements of a layout in row-major order, in runs of one step. Axes of size 1 are

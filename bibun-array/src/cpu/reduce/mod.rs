@@ -21,9 +21,8 @@ use pulp::{Arch, Simd, WithSimd};
 pub(super) use self::across::ColumnSums;
 use self::fold::{All, Any, Extreme, Max, Min};
 pub(super) use self::fold::{Fold, Product, Sum};
-use self::plan::Plan;
+use self::plan::{Plan, TILE, piece};
 use self::position::Position;
-use super::elementwise::PARALLEL;
 use super::threads::{chunks, for_each};
 use super::{converted, dispatch_seldom, elements, worth_threads};
 use crate::device::Reduce;
@@ -34,10 +33,6 @@ use crate::{Array, DType, Element, Slice, SliceMut, ops};
 
 /// The number of parts that a fold along memory computes side by side.
 pub(crate) const LANES: usize = 32;
-/// The number of results that a fold computes at once: their parts fit the first-level cache.
-const TILE: usize = 4096;
-/// The number of pieces into which the elements of a few large results are split.
-const PIECES: usize = 16;
 /// The number of elements whose extreme is found before checking whether it is a new one, and the
 /// least number of neighbours in a piece.
 const BLOCK: usize = 1024;
@@ -244,50 +239,6 @@ impl<I: Element, T: Copy + Send + Sync, O: Element> Erased<I, T, O> {
             take(i * tile, &mut totals, 0, depth);
             (self.finish)(&totals, plan.repeats, out);
         });
-    }
-}
-
-impl Plan {
-    /// The number of results that are computed at once.
-    fn tile(&self) -> usize {
-        let at_once = (PARALLEL * 2 / self.reduced.len()).max(1);
-        match (self.across, self.row()) {
-            (true, row) if row < self.kept.len() => at_once.next_multiple_of(row).min(TILE),
-            (true, _) => TILE,
-            (false, _) => at_once.min(TILE),
-        }
-    }
-
-    /// The number of neighbouring results that are folded across memory together.
-    fn row(&self) -> usize {
-        self.kept.inner().0
-    }
-
-    /// See [`piece`].
-    fn piece(&self) -> usize {
-        let (depth, results) = (self.reduced.len(), self.kept.len());
-        match self.across && results / self.row() >= PIECES {
-            true => depth,
-            false => piece(self.across, depth, results),
-        }
-    }
-}
-
-/// The number of elements of a result that are reduced before it is merged: few results of many
-/// elements are split into pieces, which are merged in order.
-fn piece(across: bool, depth: usize, results: usize) -> usize {
-    let piece = match across {
-        true => depth.div_ceil(PIECES),
-        false => depth.div_ceil(PIECES).max(BLOCK),
-    };
-    let tile = match across {
-        true => TILE,
-        false => (PARALLEL / 4 / depth).clamp(1, TILE),
-    };
-    let are_few = results.div_ceil(tile) < PIECES;
-    match results * depth >= PARALLEL && are_few {
-        true => piece.min(depth),
-        false => depth,
     }
 }
 

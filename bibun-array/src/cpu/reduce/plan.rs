@@ -1,9 +1,15 @@
-//! The elements of each result.
+//! The elements of each result, and the parts in which they are taken.
 
 use smallvec::SmallVec;
 
-use crate::cpu::elementwise::Steps;
+use super::BLOCK;
+use crate::cpu::elementwise::{PARALLEL, Steps};
 use crate::shape::{Layout, Shape};
+
+/// The number of results that a fold computes at once: their parts fit the first-level cache.
+pub(super) const TILE: usize = 4096;
+/// The number of pieces into which the elements of a few large results are split.
+const PIECES: usize = 16;
 
 /// The elements of each result.
 pub(super) struct Plan {
@@ -93,5 +99,48 @@ impl Plan {
             reduced: steps(&reduced, 0),
             kept: steps(&kept, first),
         }
+    }
+
+    /// The number of results that are computed at once.
+    pub(super) fn tile(&self) -> usize {
+        let at_once = (PARALLEL * 2 / self.reduced.len()).max(1);
+        match (self.across, self.row()) {
+            (true, row) if row < self.kept.len() => at_once.next_multiple_of(row).min(TILE),
+            (true, _) => TILE,
+            (false, _) => at_once.min(TILE),
+        }
+    }
+
+    /// The number of neighbouring results that are folded across memory together.
+    fn row(&self) -> usize {
+        self.kept.inner().0
+    }
+
+    /// See [`piece`].
+    pub(super) fn piece(&self) -> usize {
+        let (depth, results) = (self.reduced.len(), self.kept.len());
+        match self.across && results / self.row() >= PIECES {
+            true => depth,
+            false => piece(self.across, depth, results),
+        }
+    }
+}
+
+/// The number of elements of a result that are reduced before it is merged: few results of many
+/// elements are split into pieces, which are merged in order.
+pub(super) fn piece(across: bool, depth: usize, results: usize) -> usize {
+    let piece = match across {
+        true => depth.div_ceil(PIECES),
+        false => depth.div_ceil(PIECES).max(BLOCK),
+    };
+    // Sums depend on this: it says nothing of how many results are computed at once.
+    let together = match across {
+        true => TILE,
+        false => (PARALLEL / 4 / depth).clamp(1, TILE),
+    };
+    let are_few = results.div_ceil(together) < PIECES;
+    match results * depth >= PARALLEL && are_few {
+        true => piece.min(depth),
+        false => depth,
     }
 }
