@@ -417,7 +417,6 @@ fn unsafe_code_is_where_it_is_allowed() {
     let allowed = [
         "bibun-array/src/assembler/pages.rs",
         "bibun-array/src/storage.rs",
-        "bibun-array/src/cpu/matmul.rs",
         "bibun-array/src/cpu/product.rs",
         "bibun-array/src/cpu/threads/team.rs",
     ];

@@ -19,18 +19,12 @@ use crate::math::Float as _;
 use crate::shape::{Layout, Shape};
 use crate::{Array, DType, Element, Scalar, Slice, SliceMut};
 
-/// The number of multiplications from which on an integer product or an outer product is split into
-/// blocks of rows.
+/// The number of multiplications from which on an integer product is split into blocks of rows.
 const CUT: usize = 1 << 20;
 /// The number of rows of a block is a multiple of this.
 const BLOCK: usize = 64;
 /// The number of multiplications up to which plain loops are faster than setting up a product.
 const TINY: usize = 64;
-/// The bytes of a result that fits no cache, and the length of sums so short that writing the
-/// result is most of the work. It is then written past the caches, which would otherwise read the
-/// old content first.
-pub(super) const STREAMED: usize = 1 << 22;
-const SHORT: usize = 8;
 
 /// `alpha a b + beta c`; see [`crate::Device::gemm`].
 pub(super) fn gemm(alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Array {
@@ -166,37 +160,23 @@ pub(super) struct MatrixProduct<'a, T> {
 }
 
 impl<T: Number> MatrixProduct<'_, T> {
-    /// Computes a product, split into blocks of rows if that does not happen later on: for integers
-    /// and for outer products.
+    /// Computes a product, split into blocks of rows if that does not happen later on: for integers.
     fn cut(self, parallel: bool) {
-        let Self { m, n, k, .. } = self;
-        let plain = T::DTYPE == DType::I64 || k == 1;
-        match !plain || m * n * k < CUT {
-            true => T::product(self, parallel),
-            false => self.in_blocks(parallel, &|block| T::product(block, false)),
+        let Self { m, n, k, a, .. } = self;
+        if T::DTYPE != DType::I64 || m * n * k < CUT {
+            return T::product(self, parallel);
         }
-    }
-
-    /// Computes a product of short sums, writing past the caches.
-    fn stream(self, parallel: bool) {
-        self.in_blocks(parallel, &|block| Arch::new().dispatch(Streamed(block)));
-    }
-
-    /// Computes blocks of rows of a result whose rows are contiguous.
-    fn in_blocks(self, parallel: bool, compute: &(dyn Fn(MatrixProduct<'_, T>) + Sync)) {
-        let Self { n, k, a, .. } = self;
-        let rows = (PARALLEL / (n * k).max(1))
-            .next_multiple_of(BLOCK)
-            .max(BLOCK);
+        let rows = (PARALLEL / (n * k)).next_multiple_of(BLOCK).max(BLOCK);
         for_each(chunks(self.out, rows * n), parallel, 1, &|i, out| {
-            compute(MatrixProduct {
+            let block = MatrixProduct {
                 m: out.len() / n,
                 a: a.rows_from(i * rows),
                 addend: self.addend.map(|addend| addend.rows_from(i * rows)),
                 out,
                 step: n,
                 ..self
-            });
+            };
+            T::product(block, false);
         });
     }
 
@@ -212,7 +192,7 @@ impl<T: Float> MatrixProduct<'_, T> {
         let Self { m, n, k, a, b, .. } = self;
         let holds_addend = self.addend.is_none_or(|addend| addend.holds(m, n));
         assert!(self.holds_out() && a.holds(m, k) && b.holds(k, n) && holds_addend);
-        if k == 1 || m * n * k <= TINY {
+        if m * n * k <= TINY {
             return Arch::new().dispatch(ByRows(self));
         }
         product(self, parallel);
@@ -267,89 +247,6 @@ impl<T: Number> NullaryFnOnce for ByRows<'_, T> {
                 }
             }
         }
-    }
-}
-
-/// A product of short sums whose result is written past the caches, some elements at a time.
-struct Streamed<'a, T>(MatrixProduct<'a, T>);
-
-impl<T: Number> NullaryFnOnce for Streamed<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn call(self) {
-        const BLOCK: usize = 256;
-        let MatrixProduct {
-            m,
-            n,
-            k,
-            alpha,
-            a,
-            b,
-            out,
-            ..
-        } = self.0;
-        let mut block = [T::ZERO; BLOCK];
-        for (i, row) in out.chunks_mut(n).take(m).enumerate() {
-            let factor = |l: usize| alpha.times(a.memory[i * a.row + l * a.column]);
-            for (part, start) in row.chunks_mut(BLOCK).zip((0..).step_by(BLOCK)) {
-                let block = &mut block[..part.len()];
-                let others = |l: usize| &b.memory[l * b.row + start..][..part.len()];
-                let first = factor(0);
-                for (y, &x) in block.iter_mut().zip(others(0)) {
-                    *y = T::ZERO.plus_product(first, x);
-                }
-                for l in 1..k {
-                    let factor = factor(l);
-                    for (y, &x) in block.iter_mut().zip(others(l)) {
-                        *y = y.plus_product(factor, x);
-                    }
-                }
-                stream(block, part);
-            }
-        }
-        fence();
-    }
-}
-
-/// Copies elements past the caches.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-pub(super) fn stream<T: Copy>(from: &[T], to: &mut [T]) {
-    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
-    const LANE: usize = size_of::<__m128i>();
-    assert_eq!(from.len(), to.len());
-    let head = to.as_ptr().align_offset(LANE).min(to.len());
-    let lanes = size_of_val(&to[head..]) / LANE;
-    let whole = head + lanes * (LANE / size_of::<T>());
-    let start = from.as_ptr().wrapping_add(head).cast::<__m128i>();
-    let target = to.as_mut_ptr().wrapping_add(head).cast::<__m128i>();
-    let lane = |i: usize| {
-        // SAFETY: `i < lanes`, so both are in their slices, whose lengths are equal; `target`
-        // begins at a multiple of 16 if there is a lane, and every bit pattern that is read is an
-        // element that is written. SSE2 is part of x86-64.
-        unsafe {
-            let bits = _mm_loadu_si128(start.wrapping_add(i));
-            _mm_stream_si128(target.wrapping_add(i), bits);
-        }
-    };
-    (0..lanes).for_each(lane);
-    to[..head].copy_from_slice(&from[..head]);
-    to[whole..].copy_from_slice(&from[whole..]);
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-#[inline(always)]
-pub(super) fn stream<T: Copy>(from: &[T], to: &mut [T]) {
-    to.copy_from_slice(from);
-}
-
-/// Makes the streamed elements visible to other threads.
-#[inline(always)]
-pub(super) fn fence() {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: SSE is part of x86-64.
-    unsafe {
-        std::arch::x86_64::_mm_sfence();
     }
 }
 
@@ -417,8 +314,7 @@ const VECTORS: usize = 16;
 /// Whether each row of a product is computed in the same way in a product of fewer rows.
 pub(crate) fn goes_by_rows([m, n, k]: [usize; 3], dtype: DType) -> bool {
     let is_float = matches!(dtype, DType::F32 | DType::F64);
-    let is_short = k <= SHORT && m * n * dtype.size() >= STREAMED;
-    is_float && m > 1 && n > 1 && k > 1 && m * n * k > TINY && !is_short
+    is_float && m > 1 && n > 1 && m * n * k > TINY
 }
 
 /// The number of rows that are computed at a time where about `block` stay in the cache.
@@ -561,8 +457,6 @@ impl<T: Number> Batch<'_, T> {
         if out.is_empty() {
             return;
         }
-        let short = (1..=SHORT).contains(&k) && self.beta == T::ZERO && self.b.column == 1;
-        let streamed = short && size_of_val(out) >= STREAMED && T::DTYPE != DType::I64;
         let product = |i, out, parallel: bool| {
             let product = MatrixProduct {
                 m,
@@ -576,10 +470,7 @@ impl<T: Number> Batch<'_, T> {
                 out,
                 step: n,
             };
-            match streamed {
-                true => product.stream(parallel),
-                false => product.cut(parallel),
-            }
+            product.cut(parallel);
         };
         let (batch, threads) = (out.len() / (m * n), rayon::current_num_threads());
         // Vector instructions do about a hundred multiplications in a nanosecond.

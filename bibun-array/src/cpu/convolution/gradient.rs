@@ -9,11 +9,8 @@ use super::memory::{Scratch, Unit, for_each_with, places, steps, worth};
 use super::source::ChannelsLast;
 use super::{EXAMPLES, width};
 use crate::convolution::Convolution;
-use crate::cpu::matmul::{STREAMED, fence, stream};
 use crate::cpu::tile::{Float, Lane, Rows, Target, Vectors, sums};
 
-/// The number of outputs whose weights are computed before they are written past the caches.
-const HIGH: usize = 8;
 /// The number of positions that the weights are summed over at once: a tile fits in the nearest cache.
 const LENGTH: usize = 192;
 /// The number of bytes of patches that are gathered at once: a part of a core's cache.
@@ -156,11 +153,7 @@ impl Gradient {
             .gathered
             .as_ref()
             .map_or(0, |gathered| self.block * self.length * gathered.patch);
-        // A large result that is written once goes past the caches, from a part of it that fits.
-        let once = n.div_ceil(parts) <= self.block && self.starts.len() <= self.length;
-        let streamed = once && size_of_val(w) >= STREAMED;
-        let results = if streamed { HIGH * self.depth } else { 0 };
-        let scratch = || Scratch::new::<T>(self.block * self.source.size, patches, results);
+        let scratch = || Scratch::new::<T>(self.block * self.source.size, patches, 0);
         let len = outputs * self.depth;
         for_each_with(&scratch, w, len, threads, &|i, w, scratch| {
             let chunks = self.outputs / outputs;
@@ -174,7 +167,6 @@ impl Gradient {
                 x,
                 y,
                 w,
-                streamed,
                 scratch,
             });
         });
@@ -190,7 +182,6 @@ struct GradientOf<'a, T> {
     x: &'a [T],
     y: &'a [T],
     w: &'a mut [T],
-    streamed: bool,
     scratch: &'a mut Scratch,
 }
 
@@ -206,7 +197,6 @@ impl<T: Float> WithSimd for GradientOf<'_, T> {
             x,
             y,
             w,
-            streamed,
             scratch,
         } = self;
         let size = plan.source.rows.len() * plan.source.width;
@@ -261,42 +251,21 @@ impl<T: Float> WithSimd for GradientOf<'_, T> {
                     }
                 };
                 let count = outputs.len();
-                let high = if streamed { HIGH } else { count };
-                for first_row in (0..count).step_by(high) {
-                    let high = high.min(count - first_row);
-                    let rows = Rows {
-                        memory: &rows.memory[first_row * rows.step..],
-                        ..rows
+                let mut lane = 0;
+                while lane < plan.vectors.len() {
+                    let width = width(plan.vectors.len() - lane);
+                    let lanes = &plan.vectors[lane..lane + width];
+                    let target = Target {
+                        memory: &mut *w,
+                        step: plan.depth,
+                        add,
                     };
-                    let written = &mut w[first_row * plan.depth..][..high * plan.depth];
-                    let results = scratch.results.as_mut_slice::<T>();
-                    let out = if streamed {
-                        &mut *results
-                    } else {
-                        &mut *written
-                    };
-                    let mut lane = 0;
-                    while lane < plan.vectors.len() {
-                        let width = width(plan.vectors.len() - lane);
-                        let lanes = &plan.vectors[lane..lane + width];
-                        let target = Target {
-                            memory: &mut *out,
-                            step: plan.depth,
-                            add,
-                        };
-                        sums(simd, high, block, rows, from, lanes, target);
-                        lane += width;
-                    }
-                    if streamed {
-                        stream(&results[..written.len()], written);
-                    }
+                    sums(simd, count, block, rows, from, lanes, target);
+                    lane += width;
                 }
                 add = true;
             }
             first += block;
-        }
-        if streamed {
-            fence();
         }
     }
 }
