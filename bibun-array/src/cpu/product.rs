@@ -35,6 +35,8 @@ const TALL: usize = 8;
 const BLOCK: usize = 1 << 19;
 /// The number of strips of `a`, each with the rows of a tile, for which a panel of `b` is read.
 const STRIPS: usize = 4;
+/// Bytes of rows of `a` that are copied for all blocks of `b`.
+const COPIED: usize = 1 << 21;
 /// Bytes of `b` up to which it is read in place, and the number of rows of `a` below which larger
 /// ones are, too.
 const SMALL: usize = 1 << 19;
@@ -45,7 +47,7 @@ const COLUMN: usize = 1024;
 /// The number of multiplications that are worth a task.
 const TASK: usize = 1 << 19;
 /// The largest memory that a thread keeps, in elements: more than a block of each matrix.
-const KEPT: usize = 1 << 18;
+const KEPT: usize = 3 << 18;
 
 /// Computes `out = alpha a b + beta addend`, where nothing is added if `beta` is 0.
 pub(super) fn product<T: Float>(product: MatrixProduct<'_, T>, parallel: bool) {
@@ -459,12 +461,19 @@ impl<T: Float> WithSimd for Product<'_, '_, T> {
         .next_multiple_of(if S::IS_SCALAR { wide } else { lanes });
         // Copied if vectors cannot be read directly, or are read often and are far apart.
         let packed = b.column != 1 || m >= FEW && k * n * size_of::<T>() > SMALL;
-        // Copied if consecutive reads, for one `k` after the other, are far apart.
+        // Copied if consecutive reads, for one `k` after the other, are far apart: some rows once for all
+        // blocks of `b`, or a few strips at a time.
         let copied = a.column > 1 && n > wide * lanes;
+        let kept = copied && n > block;
+        let tall = match kept {
+            true => COPIED / (size_of::<T>() * depth) / HIGH * HIGH,
+            false => m,
+        };
         let high = match n <= wide * lanes {
             true => m.div_ceil(HIGH),
             false => STRIPS,
         };
+        let strips_of_a = if kept { tall + 2 } else { high * HIGH };
         let mut scratch = Scratch::<T>::take();
         let (for_b, for_a) = scratch.split(
             if packed {
@@ -472,12 +481,24 @@ impl<T: Float> WithSimd for Product<'_, '_, T> {
             } else {
                 wide * lanes * depth
             },
-            if copied { high * HIGH * depth } else { 0 },
+            if copied { strips_of_a * depth } else { 0 },
         );
-        for start in (0..n).step_by(block) {
-            let columns = block.min(n - start);
-            let panels = Panels::new(columns.div_ceil(lanes), wide, S::IS_SCALAR);
-            for first in (0..k).step_by(depth) {
+        let (across, down) = (n.div_ceil(block), k.div_ceil(depth));
+        let mut below = 0;
+        while below < m {
+            // No tile has a single row.
+            let rows = if m - below <= tall + 1 {
+                m - below
+            } else {
+                tall
+            };
+            for i in 0..across * down {
+                let (start, first) = match kept {
+                    true => (i % across * block, i / across * depth),
+                    false => (i / down * block, i % down * depth),
+                };
+                let columns = block.min(n - start);
+                let panels = Panels::new(columns.div_ceil(lanes), wide, S::IS_SCALAR);
                 let depth = depth.min(k - first);
                 let b = from(b, first * b.row + start * b.column);
                 let (beta, addend) = match first {
@@ -498,23 +519,28 @@ impl<T: Float> WithSimd for Product<'_, '_, T> {
                     height,
                     count,
                     skip,
-                } in strips(m, tallest::<S>(n.div_ceil(lanes)))
+                } in strips(rows, tallest::<S>(n.div_ceil(lanes)))
                 {
                     for done in (0..count).step_by(high) {
                         let (count, row) = (high.min(count - done), row + done * height);
-                        let mut a = from(a, row * a.row + first * a.column);
+                        let mut a = from(a, (below + row) * a.row + first * a.column);
                         let mut strip = height * a.row;
                         if copied {
                             strip = height * depth;
-                            for (i, to) in for_a.chunks_exact_mut(strip).take(count).enumerate() {
-                                copy_rows(from(a, i * height * a.row), height, to);
+                            let place = if kept { (row + skip) * depth } else { 0 };
+                            let to = &mut for_a[place..][..count * strip];
+                            if !kept || start == 0 {
+                                for (i, to) in to.chunks_exact_mut(strip).enumerate() {
+                                    copy_rows(from(a, i * height * a.row), height, to);
+                                }
                             }
                             a = Matrix {
-                                memory: for_a,
+                                memory: to,
                                 row: 1,
                                 column: height,
                             };
                         }
+                        let row = below + row;
                         let mut at = 0;
                         for vectors in panels {
                             let width = vectors * lanes;
@@ -564,6 +590,7 @@ impl<T: Float> WithSimd for Product<'_, '_, T> {
                     }
                 }
             }
+            below += rows;
         }
         scratch.give_back();
     }

@@ -5,12 +5,14 @@ use std::ops::Range;
 use pulp::{Arch, Simd, WithSimd};
 
 use super::grid::COPY;
-use super::memory::{Scratch, Unit, for_each_with, places, steps, worth};
+use super::memory::{STREAMED, Scratch, Unit, fence, for_each_with, places, steps, stream, worth};
 use super::source::ChannelsLast;
 use super::{EXAMPLES, width};
 use crate::convolution::Convolution;
 use crate::cpu::tile::{Float, Lane, Rows, Target, Vectors, sums};
 
+/// The number of outputs whose weights are computed before they are written past the caches.
+const HIGH: usize = 8;
 /// The number of positions that the weights are summed over at once: a tile fits in the nearest cache.
 const LENGTH: usize = 192;
 /// The number of bytes of patches that are gathered at once: a part of a core's cache.
@@ -153,7 +155,11 @@ impl Gradient {
             .gathered
             .as_ref()
             .map_or(0, |gathered| self.block * self.length * gathered.patch);
-        let scratch = || Scratch::new::<T>(self.block * self.source.size, patches, 0);
+        // A large result that is written once goes past the caches, from a part of it that fits.
+        let once = n.div_ceil(parts) <= self.block && self.starts.len() <= self.length;
+        let streamed = once && size_of_val(w) >= STREAMED;
+        let results = if streamed { HIGH * self.depth } else { 0 };
+        let scratch = || Scratch::new::<T>(self.block * self.source.size, patches, results);
         let len = outputs * self.depth;
         for_each_with(&scratch, w, len, threads, &|i, w, scratch| {
             let chunks = self.outputs / outputs;
@@ -167,6 +173,7 @@ impl Gradient {
                 x,
                 y,
                 w,
+                streamed,
                 scratch,
             });
         });
@@ -182,6 +189,7 @@ struct GradientOf<'a, T> {
     x: &'a [T],
     y: &'a [T],
     w: &'a mut [T],
+    streamed: bool,
     scratch: &'a mut Scratch,
 }
 
@@ -197,6 +205,7 @@ impl<T: Float> WithSimd for GradientOf<'_, T> {
             x,
             y,
             w,
+            streamed,
             scratch,
         } = self;
         let size = plan.source.rows.len() * plan.source.width;
@@ -251,21 +260,42 @@ impl<T: Float> WithSimd for GradientOf<'_, T> {
                     }
                 };
                 let count = outputs.len();
-                let mut lane = 0;
-                while lane < plan.vectors.len() {
-                    let width = width(plan.vectors.len() - lane);
-                    let lanes = &plan.vectors[lane..lane + width];
-                    let target = Target {
-                        memory: &mut *w,
-                        step: plan.depth,
-                        add,
+                let high = if streamed { HIGH } else { count };
+                for first_row in (0..count).step_by(high) {
+                    let high = high.min(count - first_row);
+                    let rows = Rows {
+                        memory: &rows.memory[first_row * rows.step..],
+                        ..rows
                     };
-                    sums(simd, count, block, rows, from, lanes, target);
-                    lane += width;
+                    let written = &mut w[first_row * plan.depth..][..high * plan.depth];
+                    let results = scratch.results.as_mut_slice::<T>();
+                    let out = if streamed {
+                        &mut *results
+                    } else {
+                        &mut *written
+                    };
+                    let mut lane = 0;
+                    while lane < plan.vectors.len() {
+                        let width = width(plan.vectors.len() - lane);
+                        let lanes = &plan.vectors[lane..lane + width];
+                        let target = Target {
+                            memory: &mut *out,
+                            step: plan.depth,
+                            add,
+                        };
+                        sums(simd, high, block, rows, from, lanes, target);
+                        lane += width;
+                    }
+                    if streamed {
+                        stream(&results[..written.len()], written);
+                    }
                 }
                 add = true;
             }
             first += block;
+        }
+        if streamed {
+            fence();
         }
     }
 }

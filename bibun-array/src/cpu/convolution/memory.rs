@@ -104,6 +104,52 @@ impl Scratch {
     }
 }
 
+/// The bytes of a result that fits no cache. If it is written once, it is written past the caches, which
+/// would otherwise read the old content first.
+pub(super) const STREAMED: usize = 1 << 22;
+
+/// Copies elements past the caches.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(super) fn stream<T: Copy>(from: &[T], to: &mut [T]) {
+    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
+    const LANE: usize = size_of::<__m128i>();
+    assert_eq!(from.len(), to.len());
+    let head = to.as_ptr().align_offset(LANE).min(to.len());
+    let lanes = size_of_val(&to[head..]) / LANE;
+    let whole = head + lanes * (LANE / size_of::<T>());
+    let start = from.as_ptr().wrapping_add(head).cast::<__m128i>();
+    let target = to.as_mut_ptr().wrapping_add(head).cast::<__m128i>();
+    let lane = |i: usize| {
+        // SAFETY: `i < lanes`, so both are in their slices, whose lengths are equal; `target`
+        // begins at a multiple of 16 if there is a lane, and every bit pattern that is read is an
+        // element that is written. SSE2 is part of x86-64.
+        unsafe {
+            let bits = _mm_loadu_si128(start.wrapping_add(i));
+            _mm_stream_si128(target.wrapping_add(i), bits);
+        }
+    };
+    (0..lanes).for_each(lane);
+    to[..head].copy_from_slice(&from[..head]);
+    to[whole..].copy_from_slice(&from[whole..]);
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+pub(super) fn stream<T: Copy>(from: &[T], to: &mut [T]) {
+    to.copy_from_slice(from);
+}
+
+/// Makes the streamed elements visible to other threads.
+#[inline(always)]
+pub(super) fn fence() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE is part of x86-64.
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
+    }
+}
+
 /// Copies a few elements.
 #[inline(always)]
 pub(super) fn copy<S: Simd, T: Float>(simd: S, x: &[T], y: &mut [T]) {
