@@ -41,6 +41,13 @@ const COPIED: usize = 1 << 21;
 /// ones are, too.
 const SMALL: usize = 1 << 19;
 const FEW: usize = 128;
+/// The number of rows of `a` up to which reading `b` from far memory takes longer than the multiplications.
+const FEWEST: usize = 16;
+/// What a processor reads ahead: the number of rows, a line of each at a time, if they are so many bytes
+/// apart.
+const STREAMS: usize = 32;
+const AHEAD: usize = 1 << 10;
+const LINE: usize = 64;
 /// Rows that are multiplied with a vector at once: when rows are read, and when columns are.
 const ROWS: usize = 8;
 const COLUMN: usize = 1024;
@@ -461,6 +468,13 @@ impl<T: Float> WithSimd for Product<'_, '_, T> {
         .next_multiple_of(if S::IS_SCALAR { wide } else { lanes });
         // Copied if vectors cannot be read directly, or are read often and are far apart.
         let packed = b.column != 1 || m >= FEW && k * n * size_of::<T>() > SMALL;
+        // Read for some `k` at a time, in whole rows, if reading it is most of the work. Sums are then kept
+        // in memory in between.
+        let share = match !packed && m <= FEWEST && a.column == 1 && b.row * size_of::<T>() > AHEAD
+        {
+            true => depth.min(STREAMS * (wide * lanes * size_of::<T>()).div_ceil(LINE)),
+            false => depth,
+        };
         // Copied if consecutive reads, for one `k` after the other, are far apart: some rows once for all
         // blocks of `b`, or a few strips at a time.
         let copied = a.column > 1 && n > wide * lanes;
@@ -475,14 +489,11 @@ impl<T: Float> WithSimd for Product<'_, '_, T> {
         };
         let strips_of_a = if kept { tall + 2 } else { high * HIGH };
         let mut scratch = Scratch::<T>::take();
-        let (for_b, for_a) = scratch.split(
-            if packed {
-                block * depth
-            } else {
-                wide * lanes * depth
-            },
-            if copied { strips_of_a * depth } else { 0 },
-        );
+        let of_b = if packed { block } else { wide * lanes } * depth;
+        let of_sums = if share < depth { (m + 1) * block } else { 0 };
+        let of_a = if copied { strips_of_a * depth } else { 0 };
+        let (for_b, for_a) = scratch.split(of_b + of_sums, of_a);
+        let (for_b, for_sums) = for_b.split_at_mut(of_b);
         let (across, down) = (n.div_ceil(block), k.div_ceil(depth));
         let mut below = 0;
         while below < m {
@@ -514,78 +525,92 @@ impl<T: Float> WithSimd for Product<'_, '_, T> {
                         to: for_b,
                     });
                 }
-                for Strips {
-                    row,
-                    height,
-                    count,
-                    skip,
-                } in strips(rows, tallest::<S>(n.div_ceil(lanes)))
-                {
-                    for done in (0..count).step_by(high) {
-                        let (count, row) = (high.min(count - done), row + done * height);
-                        let mut a = from(a, (below + row) * a.row + first * a.column);
-                        let mut strip = height * a.row;
-                        if copied {
-                            strip = height * depth;
-                            let place = if kept { (row + skip) * depth } else { 0 };
-                            let to = &mut for_a[place..][..count * strip];
-                            if !kept || start == 0 {
-                                for (i, to) in to.chunks_exact_mut(strip).enumerate() {
-                                    copy_rows(from(a, i * height * a.row), height, to);
-                                }
-                            }
-                            a = Matrix {
-                                memory: to,
-                                row: 1,
-                                column: height,
-                            };
-                        }
-                        let row = below + row;
-                        let mut at = 0;
-                        for vectors in panels {
-                            let width = vectors * lanes;
-                            let len = width.min(columns - at);
-                            let mut tiles = Tiles {
-                                a,
-                                strip,
-                                count,
-                                b: &[],
-                                step: width,
-                                depth,
-                                rest: &[],
-                                rest_depth: 0,
-                                alpha,
-                                beta,
-                                addend,
-                                out,
-                                row,
-                                skip,
-                                start: start + at,
-                                len,
-                            };
-                            if packed {
-                                tiles.b = &for_b[at * depth..(at + width) * depth];
-                            } else {
-                                tiles.b = &b.memory[at..];
-                                tiles.step = b.row;
-                                if (depth - 1) * b.row + width > tiles.b.len() {
-                                    // Whole vectors cannot be read up to the end.
-                                    tiles.depth = match tiles.b.len().checked_sub(width) {
-                                        None => 0,
-                                        Some(_) if b.row == 0 => depth,
-                                        Some(rest) => depth.min(rest / b.row + 1),
-                                    };
-                                    tiles.rest_depth = depth - tiles.depth;
-                                    let rest = &mut for_b[..tiles.rest_depth * width];
-                                    for (l, to) in (tiles.depth..).zip(rest.chunks_exact_mut(width))
-                                    {
-                                        to[..len].copy_from_slice(&tiles.b[l * b.row..][..len]);
+                for part in (0..depth).step_by(share) {
+                    let is_last = part + share >= depth;
+                    let (whole, depth, b) = (depth, share.min(depth - part), from(b, part * b.row));
+                    for Strips {
+                        row,
+                        height,
+                        count,
+                        skip,
+                    } in strips(rows, tallest::<S>(n.div_ceil(lanes)))
+                    {
+                        for done in (0..count).step_by(high) {
+                            let (count, row) = (high.min(count - done), row + done * height);
+                            let mut a = from(a, (below + row) * a.row + (first + part) * a.column);
+                            let mut strip = height * a.row;
+                            if copied {
+                                strip = height * depth;
+                                let place = if kept { (row + skip) * depth } else { 0 };
+                                let to = &mut for_a[place..][..count * strip];
+                                if !kept || start == 0 {
+                                    for (i, to) in to.chunks_exact_mut(strip).enumerate() {
+                                        copy_rows(from(a, i * height * a.row), height, to);
                                     }
-                                    tiles.rest = rest;
                                 }
+                                a = Matrix {
+                                    memory: to,
+                                    row: 1,
+                                    column: height,
+                                };
                             }
-                            tiles.run(simd, height, vectors);
-                            at += width;
+                            let row = below + row;
+                            let mut at = 0;
+                            for vectors in panels {
+                                let width = vectors * lanes;
+                                let len = width.min(columns - at);
+                                let mut tiles = Tiles {
+                                    a,
+                                    strip,
+                                    count,
+                                    b: &[],
+                                    step: width,
+                                    depth,
+                                    rest: &[],
+                                    rest_depth: 0,
+                                    alpha,
+                                    beta,
+                                    addend,
+                                    out,
+                                    row,
+                                    skip,
+                                    start: start + at,
+                                    len,
+                                    sums: &mut [],
+                                    sums_step: 0,
+                                    goes_on: part > 0,
+                                    is_last,
+                                };
+                                if share < whole {
+                                    tiles.sums =
+                                        &mut for_sums[(row + skip) * block + at * height..];
+                                    tiles.sums_step = height * block;
+                                }
+                                if packed {
+                                    tiles.b = &for_b[at * depth..(at + width) * depth];
+                                } else {
+                                    tiles.b = &b.memory[at..];
+                                    tiles.step = b.row;
+                                    if (depth - 1) * b.row + width > tiles.b.len() {
+                                        // Whole vectors cannot be read up to the end.
+                                        tiles.depth = match tiles.b.len().checked_sub(width) {
+                                            None => 0,
+                                            Some(_) if b.row == 0 => depth,
+                                            Some(rest) => depth.min(rest / b.row + 1),
+                                        };
+                                        tiles.rest_depth = depth - tiles.depth;
+                                        let rest = &mut for_b[..tiles.rest_depth * width];
+                                        for (l, to) in
+                                            (tiles.depth..).zip(rest.chunks_exact_mut(width))
+                                        {
+                                            to[..len].copy_from_slice(&tiles.b[l * b.row..][..len]);
+                                        }
+                                        tiles.rest = rest;
+                                    }
+                                }
+                                tiles.run(simd, height, vectors);
+                                at += width;
+                            }
                         }
                     }
                 }
@@ -708,7 +733,6 @@ impl<T: Float> Scratch<T> {
 
     /// Two parts with any content, which begin at cache lines.
     fn split(&mut self, first: usize, second: usize) -> (&mut [T], &mut [T]) {
-        const LINE: usize = 64;
         let line = LINE / size_of::<T>();
         let first_len = first.next_multiple_of(line);
         if self.0.len() < first_len + second + line {
@@ -883,6 +907,12 @@ struct Tiles<'a, 'b, T> {
     /// Columns of the result.
     start: usize,
     len: usize,
+    /// The sums of each tile up to these `k`, a step apart, if they go on from there, or are not the last
+    /// ones.
+    sums: &'a mut [T],
+    sums_step: usize,
+    goes_on: bool,
+    is_last: bool,
 }
 
 impl<T: Float> Tiles<'_, '_, T> {
@@ -949,6 +979,10 @@ impl<T: Float, const M: usize, const N: usize> WithSimd for Fixed<'_, '_, '_, T,
             skip,
             start,
             len,
+            sums: ref mut kept,
+            sums_step,
+            goes_on,
+            is_last,
             ..
         } = *self.0;
         let lanes = T::lanes::<S>();
@@ -968,6 +1002,14 @@ impl<T: Float, const M: usize, const N: usize> WithSimd for Fixed<'_, '_, '_, T,
         for s in 0..count {
             let row = row + s * M;
             let mut sums = [[T::splat(simd, T::ZERO); N]; M];
+            if goes_on {
+                let kept = &kept[s * sums_step..][..M * width];
+                for i in 0..M {
+                    for v in 0..N {
+                        sums[i][v] = T::load::<S>(&kept[i * width + v * lanes..]);
+                    }
+                }
+            }
             let factors: [*const T; M] =
                 array::from_fn(|i| a.memory.as_ptr().wrapping_add(s * strip + i * a.row));
             let mut at = 0;
@@ -994,6 +1036,15 @@ impl<T: Float, const M: usize, const N: usize> WithSimd for Fixed<'_, '_, '_, T,
                     at += a.column;
                     read = read.wrapping_add(step);
                 }
+            }
+            if !is_last {
+                let kept = &mut kept[s * sums_step..][..M * width];
+                for i in 0..M {
+                    for v in 0..N {
+                        T::store::<S>(&mut kept[i * width + v * lanes..], sums[i][v]);
+                    }
+                }
+                continue;
             }
             for i in 0..M {
                 for v in 0..N {
