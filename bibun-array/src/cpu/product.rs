@@ -410,7 +410,7 @@ impl<T: Float> WithSimd for Turn<'_, '_, '_, T> {
     fn with_simd<S: Simd>(self, simd: S) {
         let Self(from, out, columns) = self;
         let (rows, lanes) = (out.count(), T::lanes::<S>());
-        let is_square = const { S::REGISTER_COUNT >= 32 } && rows >= lanes;
+        let is_square = const { !S::IS_SCALAR } && rows >= lanes;
         let squares = if is_square {
             columns / lanes * lanes
         } else {
