@@ -19,6 +19,10 @@ use crate::{Array, DType, Element, Scalar, Slice, SliceMut};
 /// The number of elements passed to a kernel at once: three inputs of doubles fit the first-level
 /// cache.
 pub(super) const RUN: usize = 1024;
+/// The same for a result of at least so many elements, which goes to far memory: a call for the next elements
+/// waits until most of those before it are written.
+const LONG_RUN: usize = 4096;
+const FAR: usize = 1 << 22;
 /// Below this many elements, another thread costs more than it helps.
 pub(super) const PARALLEL: usize = 1 << 15;
 
@@ -399,7 +403,7 @@ impl<'a> Plan<'a> {
         if let Some(inputs) = self.in_place(start, len, stored) {
             return self.kernel.run(&inputs, out);
         }
-        let run = RUN.min(len);
+        let run = if len >= FAR { LONG_RUN } else { RUN }.min(len);
         let mut scratch: SmallVec<[Scratch; 3]> =
             self.inputs.iter().map(|input| input.scratch(run)).collect();
         let computed = self.kernel.computed(stored);
@@ -412,7 +416,7 @@ impl<'a> Plan<'a> {
         while done < len {
             let position = start + done;
             let end = self.row.map_or(usize::MAX, |row| row - position % row);
-            let len = end.min(RUN).min(len - done);
+            let len = end.min(run).min(len - done);
             let block = out.range(done, len);
             done += len;
             for ((input, scratch), walk) in self.inputs.iter().zip(&mut scratch).zip(&mut walks) {
