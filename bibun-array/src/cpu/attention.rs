@@ -223,18 +223,13 @@ impl<'a, T: Real> Head<'a, T> {
                 false,
             );
         }
-        for (i, log_sum) in log_sums.iter_mut().enumerate() {
-            // A query without keys has weights of zero, here and on the way back.
-            if largest[i] == T::NEG_INFINITY {
-                *log_sum = T::INFINITY;
-                continue;
-            }
-            *log_sum = largest[i].plus(sums[i].ln());
-            let scale = T::ONE.over(sums[i]);
-            for y in &mut out[i * size..(i + 1) * size] {
-                *y = y.times(scale);
-            }
-        }
+        Arch::new().dispatch(Averages {
+            largest: &largest,
+            sums: &sums,
+            size,
+            out,
+            log_sums,
+        });
     }
 
     /// Adds the cotangents of queries, keys and values to `out`.
@@ -380,14 +375,24 @@ fn sum<T: Real>(len: usize, f: impl Fn(usize) -> T) -> T {
             *lane = lane.plus(f(at + i));
         }
     }
-    let mut total = T::ZERO;
-    for lane in lanes {
-        total = total.plus(lane);
-    }
+    let mut total = folded(lanes, T::plus);
     for i in whole..len {
         total = total.plus(f(i));
     }
     total
+}
+
+/// Folds pairs of lanes until one is left.
+#[inline(always)]
+fn folded<T: Copy>(mut lanes: [T; LANES], fold: impl Fn(T, T) -> T) -> T {
+    let mut half = LANES / 2;
+    while half > 0 {
+        for i in 0..half {
+            lanes[i] = fold(lanes[i], lanes[i + half]);
+        }
+        half /= 2;
+    }
+    lanes[0]
 }
 
 /// Raises e to the scores of a block, less the largest of a query so far, and scales its sums so
@@ -419,10 +424,7 @@ impl<T: Real> NullaryFnOnce for Raise<'_, T> {
             for (lane, &score) in lanes.iter_mut().zip(rest) {
                 *lane = if score > *lane { score } else { *lane };
             }
-            let mut largest = lanes[0];
-            for lane in lanes {
-                largest = if lane > largest { lane } else { largest };
-            }
+            let largest = folded(lanes, |a, b| if b > a { b } else { a });
             if largest == T::NEG_INFINITY {
                 // None of these keys counts; but NaN does.
                 for score in row {
@@ -447,6 +449,36 @@ impl<T: Real> NullaryFnOnce for Raise<'_, T> {
     }
 }
 
+/// Divides the sums of values by those of weights, and computes the logarithms of the latter.
+struct Averages<'a, T> {
+    largest: &'a [T; QUERIES],
+    sums: &'a [T; QUERIES],
+    /// The size of a value.
+    size: usize,
+    out: &'a mut [T],
+    log_sums: &'a mut [T],
+}
+
+impl<T: Real> NullaryFnOnce for Averages<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        for (i, log_sum) in self.log_sums.iter_mut().enumerate() {
+            // A query without keys has weights of zero, here and on the way back.
+            if self.largest[i] == T::NEG_INFINITY {
+                *log_sum = T::INFINITY;
+                continue;
+            }
+            *log_sum = self.largest[i].plus(self.sums[i].ln());
+            let scale = T::ONE.over(self.sums[i]);
+            for y in &mut self.out[i * self.size..(i + 1) * self.size] {
+                *y = y.times(scale);
+            }
+        }
+    }
+}
+
 /// Raises e to the scores of a row, less the largest, and returns the sum of these powers: that of
 /// [`sum`], while each of them is in a register.
 #[inline(always)]
@@ -459,10 +491,7 @@ fn raise_row<T: Real>(row: &mut [T], largest: T) -> T {
             *lane = lane.plus(*score);
         }
     }
-    let mut total = T::ZERO;
-    for lane in lanes {
-        total = total.plus(lane);
-    }
+    let mut total = folded(lanes, T::plus);
     for score in rest {
         *score = score.minus(largest).power();
         total = total.plus(*score);
