@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use bibun_array::{Array, DType, ops};
+use bibun_array::{Array, DType, Device, ops};
 
 use crate::batch::Batched;
 use crate::call::composite_if;
@@ -249,10 +249,13 @@ impl Variable {
 struct Where;
 
 /// Returns a condition on the device of a cotangent. It is on another one if the values that it was made
-/// for had no elements, which are on every device.
+/// for had no elements, which are on every device. A trace takes constants of the CPU as they are.
 fn beside(condition: Variable, gy: &Variable) -> Variable {
+    let is_apart = |from: &'static dyn Device, to: &'static dyn Device| {
+        from != to && !from.takes_constants() && !to.takes_constants()
+    };
     match (condition.known_device(), gy.known_device()) {
-        (Some(from), Some(to)) if from != to => condition.to(to),
+        (Some(from), Some(to)) if is_apart(from, to) => condition.to(to),
         _ => condition,
     }
 }
