@@ -349,6 +349,28 @@ impl Kernel {
         }
     }
 
+    /// The formula for inputs and a result of these dtypes (the result last), with the given numbers as
+    /// constants. `None` if there is none, or elements are stored in another type than the one they are computed
+    /// in.
+    pub(crate) fn bound_formula(&self, dtypes: &[DType]) -> Option<Formula> {
+        let is_computed = |dtype: &DType| dtype.accumulator() == *dtype;
+        if !dtypes.iter().all(is_computed) {
+            return None;
+        }
+        self.formula(dtypes[0])?.bound(dtypes, &self.given)
+    }
+
+    /// Whether another kernel computes the same because it is the same.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let is_same = match (&self.computed, &other.computed) {
+            (Computed::Loop(a), Computed::Loop(b)) => std::ptr::eq(*a, *b),
+            (Computed::Program(a), Computed::Program(b)) => Arc::ptr_eq(a, b),
+            (Computed::Loop(_) | Computed::Program(_), _) => false,
+        };
+        let bits = |x: &f64| x.to_bits();
+        is_same && self.given.iter().map(bits).eq(other.given.iter().map(bits))
+    }
+
     /// A text that only kernels have in common that compute the same.
     pub(crate) fn key(&self) -> String {
         let bits: Vec<u64> = self.given.iter().map(|x| x.to_bits()).collect();

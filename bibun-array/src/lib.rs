@@ -51,6 +51,7 @@ pub mod ops;
 mod placement;
 pub mod program;
 mod random;
+mod recent;
 mod recurrence;
 mod reduce;
 mod scan;

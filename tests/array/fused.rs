@@ -3,7 +3,7 @@
 use bibun_array::math::Float;
 use bibun_array::{
     Array, DType, ElementFormula, Generator, Kernel, Number, elementwise, fused, interpreted,
-    keep_dims, run_kernel, s,
+    keep_dims, ops, run_kernel, s,
 };
 
 /// The rows of x, each divided by its sum of squares to a power, and these sums.
@@ -35,6 +35,67 @@ fn results_have_the_bits_of_the_first_call() {
                     for (a, b) in first.iter().zip(&again) {
                         assert!(a.has_same_bits(b), "{dtype} {:?} {power}", x.shape());
                         assert_eq!(a.strides(), b.strides());
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn large_results_of_what_is_broadcast_have_the_bits_of_what_is_in_memory() {
+    type Function = fn(&Array, &Array) -> Array;
+    let functions: [(&str, Function); 8] = [
+        ("add", |x, y| x + y),
+        ("divide", |x, y| y / x),
+        ("maximum", |x, y| ops::maximum(x.clone(), y.clone())),
+        ("pow", |x, y| ops::pow(x.clone(), y.clone())),
+        ("less", |x, y| ops::less(x.clone(), y.clone())),
+        ("where_", |x, y| {
+            ops::where_(ops::less(y.clone(), x.clone()), x.clone(), y.clone())
+        }),
+        ("remainder", |x, y| ops::remainder(y.clone(), x.clone())),
+        ("hypot", |x, y| ops::hypot(x.clone(), y.clone())),
+    ];
+    let mut generator = Generator::new(4);
+    for (shape, dtype) in [
+        ([70_001, 1], DType::F32),
+        ([300, 257], DType::F32),
+        ([2100, 33], DType::F64),
+        ([12_000, 7], DType::F32),
+        ([260, 256], DType::I64),
+    ] {
+        let x = generator.normal(shape, 0.0, 3.0, DType::F32);
+        let special = generator.uniform(shape, 0.0, 1.0, DType::F32);
+        let x = ops::where_(ops::less(special, 0.02), f32::NAN, x).cast(dtype);
+        let others = [
+            generator.normal([shape[1]], 0.0, 3.0, DType::F32),
+            generator.normal([shape[0], 1], 0.0, 3.0, DType::F32),
+            Array::scalar(-0.0f32),
+            Array::full(shape, 2.5f32),
+            generator
+                .normal([2, shape[1]], 0.0, 3.0, DType::F32)
+                .slice(s![1, ..; -1]),
+        ];
+        for other in others {
+            let other = other.cast(dtype).broadcast_to(shape);
+            // Integers are not raised to negative powers.
+            let other = if dtype == DType::I64 {
+                ops::abs(other)
+            } else {
+                other
+            };
+            let copied = Array::from_vec(other.cast(DType::F64).to_vec::<f64>(), shape).cast(dtype);
+            for (name, function) in functions {
+                for x in [x.clone(), x.transpose().to_row_major().transpose()] {
+                    let expected = function(&x, &copied);
+                    for call in 0..3 {
+                        let found = function(&x, &other);
+                        let what = format!("{name} of {dtype} {shape:?}, call {call}");
+                        assert!(found.has_same_bits(&expected), "{what}");
+                        assert_eq!(found.strides(), expected.strides(), "{what}");
+                        let found = interpreted(|| function(&x, &other));
+                        assert!(found.has_same_bits(&expected), "{what}, interpreted");
                     }
                 }
             }

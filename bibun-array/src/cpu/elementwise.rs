@@ -8,6 +8,7 @@
 use pulp::{Arch, NullaryFnOnce};
 use smallvec::SmallVec;
 
+use super::broadcast;
 use super::threads::{chunks, for_each};
 use crate::conversion::convert;
 use crate::dtype::{with_dtype, with_word};
@@ -31,6 +32,10 @@ pub(super) fn elementwise(kernel: &Kernel, inputs: &mut [Array]) -> Array {
     let layout = output_layout(inputs);
     let dtype = kernel.output(inputs[0].dtype());
     let Some((input, mut result)) = take_reusable(dtype, inputs, &layout) else {
+        if let Some(pass) = broadcast::pass(kernel, inputs, &layout) {
+            let made = pass.run(inputs).pop();
+            return made.expect("a kernel has one result");
+        }
         let plan = Plan::new(kernel, inputs, None, &layout);
         return Array::dense(dtype, layout.clone(), &mut |out| plan.fill(out));
     };
@@ -466,7 +471,7 @@ impl Plan<'_> {
 }
 
 /// The axes of `own` in the memory order of `layout`.
-fn in_memory_order(own: &Layout, layout: &Layout) -> Layout {
+pub(super) fn in_memory_order(own: &Layout, layout: &Layout) -> Layout {
     let order = layout.order();
     Layout {
         shape: order.iter().map(|&axis| own.shape[axis]).collect(),

@@ -1052,10 +1052,21 @@ impl<T: Float, const M: usize, const N: usize> WithSimd for Fixed<'_, '_, '_, T,
                 }
             }
             // Not a fused multiply-add, so that scalar code has the same result.
-            if skip == 0 && len == width && addend.is_none() {
+            let is_whole = skip == 0 && len == width;
+            let neighbours = addend.filter(|addend| is_whole && add && addend.column == 1);
+            if let Some(addend) = neighbours {
+                for i in 0..M {
+                    let old = &addend.memory[(row + i) * addend.row + start..][..width];
+                    for v in 0..N {
+                        let old = T::multiply(simd, beta, T::load::<S>(&old[v * lanes..]));
+                        sums[i][v] = T::add(simd, old, sums[i][v]);
+                    }
+                }
+            }
+            if is_whole && (addend.is_none() || neighbours.is_some()) {
                 for i in 0..M {
                     let out = out.some(row + i, start, width);
-                    if add {
+                    if add && addend.is_none() {
                         for v in 0..N {
                             let read = T::load::<S>(&out[v * lanes..]);
                             sums[i][v] = T::add(simd, T::multiply(simd, beta, read), sums[i][v]);

@@ -7,36 +7,22 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::Program;
-use crate::shape::Strides;
-use crate::{Array, DType, Shape, Tracer};
+use crate::recent::{InputSpec, Recent, Seen};
+use crate::{Array, Tracer};
 
 /// The number of elements of the largest input from which on passes over memory cost more than a
 /// program does.
 const LEAST: usize = 1 << 13;
 
-/// The number of programs that a thread keeps.
-const KEPT: usize = 64;
-
 thread_local! {
-    /// What has come before, the latest last.
-    static KNOWN: RefCell<Vec<Known>> = const { RefCell::new(Vec::new()) };
+    static RECENT: RefCell<Recent<Call, Arc<Program>>> = const { RefCell::new(Recent::new()) };
 }
 
 /// A function with the inputs that it had.
-struct Known {
+struct Call {
     function: TypeId,
     options: Box<dyn Any>,
-    inputs: SmallVec<[Spec; 4]>,
-    /// The program, if there have been two calls.
-    program: Option<Arc<Program>>,
-}
-
-/// What a program depends on of an input.
-struct Spec {
-    dtype: DType,
-    shape: Shape,
-    strides: Strides,
-    is_inline: bool,
+    inputs: SmallVec<[InputSpec; 4]>,
 }
 
 /// Computes `f(&options, inputs)`. If an input is large, then from the second call on, for the same
@@ -92,64 +78,26 @@ where
     F: Fn(&O, [Array; N]) -> [Array; M] + 'static,
 {
     let function = TypeId::of::<F>();
-    let fits = |known: &Known| {
-        known.function == function
-            && known
-                .inputs
-                .iter()
-                .zip(inputs)
-                .all(|(spec, x)| spec.fits(x))
-            && known.options.downcast_ref() == Some(options)
+    let fits = |call: &Call| {
+        call.function == function
+            && (call.inputs.iter().zip(inputs)).all(|(spec, x)| spec.fits(x))
+            && call.options.downcast_ref() == Some(options)
     };
-    let known = KNOWN.with_borrow_mut(|known| {
-        let found = known.iter().rposition(fits);
-        let at = match found {
-            Some(at) => at,
-            None => {
-                if known.len() == KEPT {
-                    known.remove(0);
-                }
-                known.push(Known {
-                    function,
-                    options: Box::new(options.clone()),
-                    inputs: inputs.iter().map(Spec::of).collect(),
-                    program: None,
-                });
-                known.len() - 1
-            }
-        };
-        known[at..].rotate_left(1);
-        found.map(|_| known[known.len() - 1].program.clone())
-    });
-    if let Some(program) = known? {
-        return Some(program);
-    }
-    let tracer = Tracer::new("fused");
-    let slots = inputs.each_ref().map(|x| tracer.input(x));
-    let outputs = tracer.run(|| f(options, slots));
-    let program = Arc::new(tracer.finish(&outputs));
-    KNOWN.with_borrow_mut(|known| {
-        if let Some(known) = known.iter_mut().rfind(|known| fits(known)) {
-            known.program = Some(Arc::clone(&program));
+    let call = || Call {
+        function,
+        options: Box::new(options.clone()),
+        inputs: inputs.iter().map(InputSpec::of).collect(),
+    };
+    match RECENT.with_borrow_mut(|recent| recent.look(fits, call)) {
+        Seen::Never => None,
+        Seen::Made(program) => Some(program),
+        Seen::Before => {
+            let tracer = Tracer::new("fused");
+            let slots = inputs.each_ref().map(|x| tracer.input(x));
+            let outputs = tracer.run(|| f(options, slots));
+            let program = Arc::new(tracer.finish(&outputs));
+            RECENT.with_borrow_mut(|recent| recent.keep(fits, Arc::clone(&program)));
+            Some(program)
         }
-    });
-    Some(program)
-}
-
-impl Spec {
-    fn of(x: &Array) -> Self {
-        Self {
-            dtype: x.dtype(),
-            shape: x.shape().clone(),
-            strides: x.layout().strides.clone(),
-            is_inline: x.inline().is_some(),
-        }
-    }
-
-    fn fits(&self, x: &Array) -> bool {
-        self.dtype == x.dtype()
-            && self.is_inline == x.inline().is_some()
-            && self.shape == *x.shape()
-            && self.strides[..] == *x.strides()
     }
 }

@@ -221,17 +221,8 @@ pub(super) fn member_formula(
         Operand::Constant(x) => x.dtype(),
     };
     let output = slots[step.first].dtype;
-    let mut dtypes: Vec<DType> = step.inputs.iter().map(dtype).collect();
-    if dtypes
-        .iter()
-        .chain([&output])
-        .any(|dtype| dtype.accumulator() != *dtype)
-    {
-        return None;
-    }
-    let formula = kernel.formula(dtypes[0])?;
-    dtypes.push(output);
-    formula.bound(&dtypes, kernel.given())
+    let dtypes = step.inputs.iter().map(dtype).chain([output]);
+    kernel.bound_formula(&dtypes.collect::<Vec<DType>>())
 }
 
 fn call(step: Step, slots: &[SlotSpec]) -> Planned {

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::super::elementwise::{Input, PARALLEL, Source};
-use super::super::threads::for_each;
+use super::super::threads::{Chunks, for_each_run};
 use super::{Access, Fused, Parts, input};
 use crate::Array;
 use crate::storage::Buffer;
@@ -48,8 +48,8 @@ impl Fused {
                 size: self.size,
             };
             let threads = self.size >= PARALLEL && rayon::current_num_threads() > 1;
-            for_each(parts, threads, 1, &|i, mut outs| {
-                self.fill_blocks(i * (PARALLEL / 4), &sources, &homes, &mut outs);
+            for_each_run(parts, threads, 1, &|first, run| {
+                self.fill_blocks(first * (PARALLEL / 4), &sources, &homes, &mut run.one());
             });
         });
         made

@@ -8,8 +8,11 @@ use crate::Element;
 use crate::cpu::elementwise::Steps;
 use crate::cpu::is_plain;
 
-/// The number of results whose last parts are joined side by side.
+/// The number of results that are folded on one walk over the elements.
 const SIDE: usize = 8;
+
+/// The number of lanes that take the last elements, if there are no more.
+const HALF: usize = LANES / 2;
 
 pub(super) type Parts<F> = [<F as Fold>::Part; LANES];
 
@@ -112,12 +115,30 @@ pub(super) fn advance<S: Simd, F: Fold>(parts: &mut Parts<F>, memory: &[F::Input
             own[lane] = F::add(own[lane], chunk[lane]);
         }
     }
-    if !rest.is_empty() {
-        let mut chunk = [F::NEUTRAL; LANES];
-        chunk[..rest.len()].copy_from_slice(rest);
-        for lane in 0..LANES {
-            own[lane] = F::add(own[lane], chunk[lane]);
+    let padded = |few: &[F::Input]| {
+        let mut padded = [F::NEUTRAL; HALF];
+        padded[..few.len()].copy_from_slice(few);
+        padded
+    };
+    match rest.split_first_chunk::<HALF>() {
+        Some((half, few)) => {
+            for lane in 0..HALF {
+                own[lane] = F::add(own[lane], half[lane]);
+            }
+            if !few.is_empty() {
+                let few = padded(few);
+                for lane in 0..HALF {
+                    own[HALF + lane] = F::add(own[HALF + lane], few[lane]);
+                }
+            }
         }
+        None if !rest.is_empty() => {
+            let few = padded(rest);
+            for lane in 0..HALF {
+                own[lane] = F::add(own[lane], few[lane]);
+            }
+        }
+        None => {}
     }
     *parts = own;
 }
@@ -125,23 +146,8 @@ pub(super) fn advance<S: Simd, F: Fold>(parts: &mut Parts<F>, memory: &[F::Input
 /// Collects the parts of several results.
 #[inline(always)]
 fn collect<S: Simd, F: Fold>(parts: &mut [Parts<F>; SIDE], totals: &mut [F::Total]) {
-    if const { is_plain::<S>() } {
-        for (total, parts) in totals.iter_mut().zip(parts) {
-            *total = F::collect(*total, joined_plainly::<F>(parts));
-        }
-        return;
-    }
-    for parts in &mut parts[..totals.len()] {
-        join_halves::<F, 16>(parts);
-        join_halves::<F, 8>(parts);
-        join_halves::<F, 4>(parts);
-    }
-    let lane = |lane: usize| -> [F::Part; SIDE] { std::array::from_fn(|i| parts[i][lane]) };
-    let [a, b, c, d] = [lane(0), lane(1), lane(2), lane(3)];
-    let joined: [F::Part; SIDE] =
-        std::array::from_fn(|i| F::join(F::join(a[i], c[i]), F::join(b[i], d[i])));
-    for (total, part) in totals.iter_mut().zip(joined) {
-        *total = F::collect(*total, part);
+    for (total, parts) in totals.iter_mut().zip(parts) {
+        *total = F::collect(*total, joined::<S, F>(*parts));
     }
 }
 
