@@ -105,12 +105,15 @@ pub(super) fn share(threads: usize, shares: usize, share: &(dyn Fn(usize) + Sync
         panic: Mutex::default(),
     };
     let start = Instant::now();
+    let are_due = last.is_some_and(|last| start.duration_since(last) < AWAKE);
     team.open(&work);
+    // A few shares are long ones, and after the first of them little would be left to do.
+    if are_due || shares <= 2 * threads {
+        team.wake();
+    }
     IS_BUSY.set(true);
     work.help();
-    let took = start.elapsed();
-    let are_due = last.is_some_and(|last| start.duration_since(last) < AWAKE);
-    if work.left() > 0 && (are_due || took * work.left() as u32 > WAKING) {
+    if start.elapsed() * work.left() as u32 > WAKING {
         team.wake();
     }
     while work.help() {}
@@ -243,6 +246,26 @@ mod tests {
             let shares = 1 + round % 17;
             if let Some(met) = count(shares) {
                 assert_eq!(met, vec![1; shares]);
+            }
+        }
+    }
+
+    #[test]
+    fn those_who_sleep_help_with_a_few_long_shares() {
+        let patience = Duration::from_secs(20);
+        loop {
+            thread::sleep(AWAKE * 5);
+            let begun = AtomicUsize::new(0);
+            let met = AtomicUsize::new(0);
+            // Each share ends when the other one has begun.
+            let is_done = share(3, 2, &|_| {
+                begun.fetch_add(1, Ordering::SeqCst);
+                if wait_until(|| begun.load(Ordering::SeqCst) == 2, Some(patience)) {
+                    met.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+            if is_done {
+                return assert_eq!(met.load(Ordering::SeqCst), 2);
             }
         }
     }
