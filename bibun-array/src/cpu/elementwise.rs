@@ -8,8 +8,8 @@
 use pulp::{Arch, NullaryFnOnce};
 use smallvec::SmallVec;
 
-use super::broadcast;
 use super::threads::{chunks, for_each};
+use super::{broadcast, worth_threads};
 use crate::conversion::convert;
 use crate::dtype::{with_dtype, with_word};
 use crate::kernel::Kernel;
@@ -51,11 +51,24 @@ pub(super) fn copy(x: &Array) -> Array {
     let buffer = x.buffer().expect("the device was chosen by its memory");
     with_word!(x.dtype(), W => Array::moved(x.dtype(), x.shape().clone(), |out: &mut [W]| {
         let (memory, steps) = (buffer.as_words::<W>(), Steps::new(x.layout()));
-        match steps.turned_axis() {
-            Some(axis) => turn(memory, &steps, axis, out),
-            None => gather(memory, &steps, 0, out),
-        }
+        let turned = steps.turned_axis();
+        let least = if turned == Some(0) { SQUARE } else { 1 };
+        let Some((share, each)) = steps.shares(out.len(), least) else {
+            return fill_copy(memory, &steps, turned, out);
+        };
+        for_each(chunks(out, share * each), true, 1, &|i, out| {
+            let part = steps.part(i * share, out.len() / each);
+            fill_copy(memory, &part, turned, out);
+        });
     }))
+}
+
+/// Gathers all elements, of which those along the axis `turned` are neighbours in memory.
+fn fill_copy<T: Copy>(memory: &[T], steps: &Steps, turned: Option<usize>, out: &mut [T]) {
+    match turned {
+        Some(axis) => turn(memory, steps, axis, out),
+        None => gather(memory, steps, 0, out),
+    }
 }
 
 /// The side of the squares in which elements are turned: sixteen floats are a line of the cache.
@@ -144,7 +157,7 @@ pub(super) fn assign(target: &mut Array, part: &Layout, value: &Array) {
         let target = target.as_mut_words::<W>();
         match value.inline() {
             Some(element) => steps.fill(target, value.size(), W::of(element)),
-            None => steps.write(target, value.host_words::<W>()),
+            None => steps.write_shared(target, value.host_words::<W>()),
         }
     });
 }
@@ -640,6 +653,28 @@ impl Steps {
         });
     }
 
+    /// Does the same on several threads, if that pays.
+    fn write_shared<T: Copy + Send + Sync>(&self, memory: &mut [T], elements: &[T]) {
+        let apart = usize::try_from(self.strides[0]).ok();
+        let (Some((share, each)), Some(apart)) = (self.shares(elements.len(), 1), apart) else {
+            return self.write(memory, elements);
+        };
+        // The places of each index of the first axis lie behind those of the index before.
+        let inner = self.sizes.iter().zip(&self.strides).skip(1);
+        let last = inner.map(|(&size, &step)| (size as isize - 1) * step);
+        let reach = last.sum::<isize>();
+        if self.strides.iter().any(|&step| step < 0) || reach >= apart as isize {
+            return self.write(memory, elements);
+        }
+        let all = &mut memory[self.offset..][..(self.sizes[0] - 1) * apart + reach as usize + 1];
+        for_each(chunks(all, share * apart), true, 1, &|i, memory| {
+            let elements = &elements[i * share * each..];
+            let elements = &elements[..elements.len().min(share * each)];
+            let mut part = self.part(0, elements.len() / each);
+            part.starting_at(0).write(memory, elements);
+        });
+    }
+
     /// Writes one element to all places.
     pub(super) fn fill<T: Copy>(&self, memory: &mut [T], size: usize, element: T) {
         self.for_each_run(0, size, |_, start, step, len| {
@@ -656,6 +691,27 @@ impl Steps {
     /// The number of elements.
     pub(super) fn len(&self) -> usize {
         self.sizes.iter().product()
+    }
+
+    /// How a copy of all `len` elements is shared by threads, if that pays: the number of indices of the first
+    /// axis, at least `least` of them, and the number of elements for each.
+    fn shares(&self, len: usize, least: usize) -> Option<(usize, usize)> {
+        // Memory delivers about four elements in a nanosecond.
+        if !worth_threads(len / 4) {
+            return None;
+        }
+        let share = self.sizes[0].div_ceil(4 * rayon::current_num_threads());
+        Some((share.next_multiple_of(least), len / self.sizes[0]))
+    }
+
+    /// The part with some indices of the first axis.
+    fn part(&self, first: usize, count: usize) -> Self {
+        let mut part = self.clone();
+        part.sizes[0] = count;
+        part.offset = part
+            .offset
+            .wrapping_add_signed(first as isize * self.strides[0]);
+        part
     }
 
     /// The same walk from another first element.

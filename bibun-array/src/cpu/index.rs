@@ -8,6 +8,7 @@ use pulp::{Arch, NullaryFnOnce};
 
 use super::elementwise::{PARALLEL, Steps, gather as gather_run};
 use super::threads::{chunks, for_each};
+use super::worth_threads;
 use crate::device::Complaint;
 use crate::dtype::with_word;
 use crate::shape::Layout;
@@ -60,7 +61,14 @@ pub(super) fn check(x: &Array, bounds: Range<i64>, complaint: Complaint) {
         None => x.host_slice::<i64>(),
     };
     // Whether there is one out of bounds is found by vectors, the first of them is not.
-    if Arch::new().dispatch(AnyOutside(elements, &bounds)) {
+    let mut is_outside = vec![false; elements.len().div_ceil(PARALLEL)];
+    let threads = worth_threads(elements.len() / 4);
+    for_each(chunks(&mut is_outside, 1), threads, 1, &|i, is_outside| {
+        let end = elements.len().min((i + 1) * PARALLEL);
+        let part = &elements[i * PARALLEL..end];
+        is_outside[0] = Arch::new().dispatch(AnyOutside(part, &bounds));
+    });
+    if is_outside.contains(&true) {
         let outside = elements.iter().find(|x| !bounds.contains(x));
         raise(complaint(*outside.expect("there is one")));
     }

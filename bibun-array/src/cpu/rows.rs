@@ -35,8 +35,9 @@ const PRODUCTS: usize = 64;
 /// Steps that compute rows of values from the same rows of others.
 #[derive(Debug)]
 pub(crate) struct Rows {
-    /// The number of rows.
+    /// The number of rows, and of elements in the widest that is read or computed.
     rows: usize,
+    widest: usize,
     /// The number of rows that go through all steps together.
     block: usize,
     /// The number of rows whose columns are summed before the sums are merged with those of others.
@@ -94,10 +95,10 @@ pub(crate) struct RowValue {
 }
 
 impl Rows {
-    /// Creates the steps for this number of rows. `piece` is that of
-    /// [`column_piece`](super::reduce::column_piece) if columns are summed.
+    /// Creates the steps for this number of rows, of which the widest that is read has so many elements.
+    /// `piece` is that of [`column_piece`](super::reduce::column_piece) if columns are summed.
     pub(crate) fn new(
-        rows: usize,
+        [rows, widest]: [usize; 2],
         piece: Option<usize>,
         values: Vec<RowValue>,
         steps: Vec<RowStep>,
@@ -126,8 +127,10 @@ impl Rows {
         let mut is_made = vec![false; values.len()];
         let made = steps.iter().flat_map(|step| &step.outputs);
         made.for_each(|&value| is_made[value] = true);
+        let widths = values.iter().map(|value| value.width);
         let mut plan = Self {
             rows,
+            widest: widths.chain([widest, 1]).max().expect("there is one"),
             block: 1,
             piece: 1,
             outputs: outputs.collect(),
@@ -136,8 +139,8 @@ impl Rows {
             steps,
             read_as_rows,
         };
-        let share = (rows * plan.widest() / BLOCKS).clamp(LEAST_BLOCK, BLOCK);
-        plan.block = (share / plan.widest()).clamp(1, piece.unwrap_or(rows));
+        let share = (rows * plan.widest / BLOCKS).clamp(LEAST_BLOCK, BLOCK);
+        plan.block = (share / plan.widest).clamp(1, piece.unwrap_or(rows));
         if plan.products() > 0 {
             plan.block = matmul::block_of_rows(plan.block, rows).min(piece.unwrap_or(rows));
         }
@@ -174,7 +177,7 @@ impl Rows {
         let mut sums: Vec<Vec<ColumnSums>> = (0..self.rows.div_ceil(self.piece))
             .map(|_| self.sums().map(|(_, sum)| sum).collect())
             .collect();
-        let elements = self.rows * (self.widest() + self.products() / PRODUCTS);
+        let elements = self.rows * (self.widest + self.products() / PRODUCTS);
         let threads = elements >= PARALLEL && rayon::current_num_threads() > 1;
         let per_piece = (parts, chunks(&mut sums, 1));
         for_each_run(per_piece, threads, 1, &|first, run| {
@@ -239,12 +242,6 @@ impl Rows {
     /// The number of elements of a value in each row.
     fn width(&self, value: usize) -> usize {
         self.values[value].width
-    }
-
-    /// The number of elements in the rows of the widest value.
-    fn widest(&self) -> usize {
-        let widths = self.values.iter().map(|value| value.width);
-        widths.max().unwrap_or(1).max(1)
     }
 }
 

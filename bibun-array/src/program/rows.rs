@@ -371,9 +371,15 @@ impl Table {
             RowSource::Value(value) => values[value].width,
             RowSource::Array(array) => operands[array].layout().shape.size() / self.rows,
         };
+        // Others read only what is as wide as the values that they compute.
+        let reduced = steps
+            .iter()
+            .filter(|step| !matches!(step.work, RowWork::Pass(_)));
+        let read = reduced.map(|step| width_of(step.inputs[0])).max();
+        let size = [self.rows, read.unwrap_or(1)];
         let steps = with_folds(steps, &values, self.rows, &width_of);
         Planned::Rows {
-            rows: Box::new(Rows::new(self.rows, self.piece, values, steps)),
+            rows: Box::new(Rows::new(size, self.piece, values, steps)),
             items,
             operands,
             outputs,
