@@ -28,6 +28,9 @@ const FEWEST: usize = 16;
 const PRODUCT_ROWS: usize = 64;
 const FACTORS: usize = 1 << 20;
 
+/// The least number of bytes of the rows of a product that are worth it: fewer stay in the cache between two steps.
+const FAR: usize = 1 << 22;
+
 /// The least number of pieces of a table with products, so that there is work for several threads.
 const PIECES: usize = 8;
 
@@ -279,6 +282,8 @@ impl Table {
                 let (rows, depth) = shape.sizes();
                 table(&operands[0], depth)?;
                 let width = self.width_of_product(operands, dtype, [rows, depth], beta)?;
+                let is_large = rows * depth.max(width) * dtype.size() >= FAR;
+                is_large.then_some(())?;
                 factors = depth * width * dtype.size();
                 let is_wide = self.piece.is_some_and(|piece| rows < PIECES * piece);
                 let fits = self.factors + factors <= FACTORS && !is_wide;
