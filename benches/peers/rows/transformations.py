@@ -1,10 +1,12 @@
 """Derivatives of functions, and functions of numbers that are small beside the cost of calling."""
 
+import math
+
 import numpy
 
 from layers import tanh
 from libraries import jax, jnp, torch
-from row import constant, forward, gradient, normal
+from row import constant, forward, gradient, normal, uniform
 
 energy = lambda w, x: (tanh(w @ x) ** 2).sum()
 
@@ -81,6 +83,70 @@ for name, *point in (
         jax=goldstein_price,
         tolerance=1e-4,
     )
+
+
+# The joints of a robot's arm: the length of what follows each, and its twist.
+JOINTS = ((0.3, 1.5), (0.4, 0.0), (0.2, 0.1), (0.1, 1.5), (0.1, -1.5), (0.05, 0.0))
+
+
+def hand_of(sin, cos, stack):
+    """The place and the orientation of the hand, [4, 4], for the angles of the joints."""
+
+    def turn(angle, length, twist):
+        s, c, up, along = sin(angle), cos(angle), math.sin(twist), math.cos(twist)
+        zero = 0 * angle
+        rows = (c, -s * along, s * up, c * length, s, c * along, -c * up, s * length)
+        last = (zero, zero + up, zero + along, zero + 0.1 * length, zero, zero, zero, zero + 1)
+        return stack(rows + last).reshape(4, 4)
+
+    def hand(angles):
+        place = turn(angles[0], *JOINTS[0])
+        for i, joint in enumerate(JOINTS[1:], 1):
+            place = place @ turn(angles[i], *joint)
+        return place
+
+    return hand
+
+
+forward(
+    "transformations/robot-arm",
+    uniform(-1.5, 1.5, len(JOINTS)),
+    # Forward mode makes doubles of single numbers there, which it does not multiply with floats.
+    torch=lambda x: torch.func.jacrev(hand_of(torch.sin, torch.cos, torch.stack))(x),
+    jax=lambda x: jax.jacfwd(hand_of(jnp.sin, jnp.cos, jnp.stack))(x),
+    tolerance=1e-4,
+)
+
+
+def residual(points, weights, vmap, hessian):
+    """The mean square of a small network's second derivatives by its two inputs."""
+
+    def u(point):
+        h = point
+        for i in range(0, len(weights), 2):
+            h = weights[i] @ h + weights[i + 1]
+            h = tanh(h) if i + 2 < len(weights) else h
+        return h.sum()
+
+    return (vmap(hessian(u))(points) ** 2).mean()
+
+
+# A step of a network that is informed by physics: the gradient of what its second derivatives are.
+forward(
+    "transformations/physics-informed",
+    normal(128, 2),
+    normal(64, 2),
+    normal(64, scale=0.1),
+    normal(64, 64, scale=0.125),
+    normal(64, scale=0.1),
+    normal(1, 64, scale=0.125),
+    normal(1, scale=0.1),
+    torch=lambda x, *w: torch.func.grad(
+        lambda w: residual(x, w, torch.func.vmap, torch.func.hessian)
+    )(w),
+    jax=lambda x, *w: jax.grad(lambda w: residual(x, w, jax.vmap, jax.hessian))(w),
+    tolerance=1e-3,
+)
 
 
 def means_in_torch(points, centers):
