@@ -189,19 +189,19 @@ fn through_products(seed: u64, arrays: &[Array]) -> Vec<Array> {
 #[test]
 fn products_go_through_rows_with_the_passes_around_them() {
     let (mut numbers, mut by_rows) = (Numbers(8), 0);
+    // Rows of fewer bytes stay in the cache between two steps, and are not computed some at a time.
     let sizes = [
+        [40_001, 27, 8],
         [64, 2, 3],
-        [65, 7, 16],
+        [18_000, 64, 48],
         [129, 33, 100],
-        [257, 100, 40],
-        [300, 16, 64],
-        [1000, 48, 17],
-        [4097, 5, 8],
-        [90, 600, 20],
+        [8_200, 100, 140],
+        [4_097, 257, 16],
         [1, 20, 20],
-        [2000, 1, 9],
+        [70_000, 16, 17],
+        [12_345, 90, 5],
     ];
-    for (round, [rows, width, other]) in sizes.into_iter().cycle().take(60).enumerate() {
+    for (round, [rows, width, other]) in sizes.into_iter().cycle().take(27).enumerate() {
         let dtype = match round % 7 {
             0 | 3 => DType::F64,
             5 => DType::BF16,
@@ -239,8 +239,8 @@ fn products_go_through_rows_with_the_passes_around_them() {
         }
     }
     assert!(
-        by_rows > 50,
-        "{by_rows} of 120 programs have products in rows"
+        by_rows > 20,
+        "{by_rows} of 54 programs have products in rows"
     );
 }
 
