@@ -1,7 +1,7 @@
 //! Views and elementwise kernels over every kind of layout, against plain index arithmetic.
 
 use bibun_array::math::Float;
-use bibun_array::{Array, DType, ElementFormula, Number, elementwise, s};
+use bibun_array::{Array, DType, ElementFormula, Index, Number, concat, elementwise, s, stack};
 
 struct Fma;
 impl ElementFormula<3> for Fma {
@@ -91,6 +91,60 @@ fn copies_in_another_order_have_the_elements_of_the_view() {
                 }
                 let copy = view.to_row_major();
                 assert_eq!(copy.cast(DType::I64).to_vec::<i64>(), expected, "{order:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn large_copies_and_parts_are_the_same_on_any_number_of_threads() {
+    let numbers = |shape: &[usize], dtype| {
+        let size = shape.iter().product::<usize>();
+        (Array::arange(0, size as i64).reshape(shape) * 7 % 251).cast(dtype)
+    };
+    for dtype in [DType::F32, DType::F64, DType::U8, DType::Bool] {
+        let x = numbers(&[48, 50, 41], dtype);
+        let y = numbers(&[3, 50_001], dtype);
+        let run = || {
+            let windows = [
+                x.transpose(),
+                x.permute(&[0, 2, 1]),
+                x.permute(&[1, 0, 2]),
+                x.slice(s![.., 3..47, ..; -1]),
+                x.slice(s![..; -1, .., 2..]),
+                y.transpose(),
+                y.slice(s![.., ..; 2]),
+                y.slice(s![1, ..50_000]).broadcast_to([3, 50_000]),
+            ];
+            let mut made: Vec<Array> = windows.iter().map(Array::to_row_major).collect();
+            for axis in 0..3 {
+                made.push(concat(&[&x, &x, &x], axis));
+                made.push(stack(&[&x, &x], axis));
+            }
+            let mut assign = |index: &[Index]| {
+                let mut target = Array::zeros([48, 50, 41], dtype);
+                target.assign(index, &x.slice(index));
+                made.push(target);
+            };
+            assign(s![1..40, .., ..]);
+            assign(s![..; 3, 5..45, ..]);
+            assign(s![..; -1, .., 1..40]);
+            made
+        };
+        let pools = [1, 2, 3, 7].map(|threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+            pool.build().expect("threads start").install(run)
+        });
+        // Element by element.
+        let shape = x.shape().to_vec();
+        for (i, j, k) in [(0, 0, 0), (47, 49, 40), (13, 31, 7), (20, 2, 39)] {
+            assert_eq!(pools[0][0].element(&[k, j, i]), x.element(&[i, j, k]));
+            let row = pools[0][8].element(&[2 * shape[0] + i, j, k]);
+            assert_eq!(row, x.element(&[i, j, k]));
+        }
+        for other in pools[1..].iter().chain([&run()]) {
+            for (i, (a, b)) in pools[0].iter().zip(other).enumerate() {
+                assert!(a.has_same_bits(b), "{dtype}, array {i}");
             }
         }
     }
