@@ -253,6 +253,8 @@ mod tests {
     #[test]
     fn those_who_sleep_help_with_a_few_long_shares() {
         let patience = Duration::from_secs(20);
+        // Those who are new do not sleep yet.
+        while count(3).is_none() {}
         loop {
             thread::sleep(AWAKE * 5);
             let begun = AtomicUsize::new(0);
