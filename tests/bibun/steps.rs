@@ -2,7 +2,7 @@
 
 use crate::compile::Net;
 use bibun::array::{Array, DType, Generator};
-use bibun::functions::softmax_cross_entropy;
+use bibun::functions::{Reduction, softmax_cross_entropy, softmax_cross_entropy_with};
 use bibun::links::Link;
 use bibun::links::{Chain, Linear, Mlp};
 use bibun::optimizers::hooks::{ClipNorm, ClipValue, GradientNoise, Lasso, WeightDecay};
@@ -12,7 +12,9 @@ use bibun::optimizers::{
     Optimizer, RmsProp, RmsPropGraves, Rprop, RuleOptimizer, Sgd, Smorms3, UpdateRule,
 };
 use bibun::serializers::Stateful;
-use bibun::{Tree, Variable, attempt, compile, value_and_grad};
+use bibun::{
+    Tree, Variable, attempt, compile, detect_anomaly, no_grad, per_example, value_and_grad,
+};
 
 fn loss_of(net: &Net, x: &Variable, t: &Variable) -> Variable {
     softmax_cross_entropy(net.forward(x), t)
@@ -26,7 +28,7 @@ fn batch(i: u64) -> (Variable, Variable) {
 }
 
 #[track_caller]
-fn same_states(a: &Net, b: &Net, one: &impl Stateful, other: &impl Stateful) {
+fn same_states<N: Chain>(a: &N, b: &N, one: &impl Stateful, other: &impl Stateful) {
     for [a, b] in [[a.state(), b.state()], [one.state(), other.state()]] {
         assert_eq!(a.iter().count(), b.iter().count());
         for (name, _) in a.iter() {
@@ -172,6 +174,52 @@ fn parameters_of_sixteen_bits_have_compiled_steps() {
         assert_eq!(eager.state().checksum(), own.state().checksum());
         assert_eq!(minimizer.state().checksum(), adam.state().checksum());
     }
+}
+
+/// Private training: clipped gradients of examples by the leaves of a model that is given away.
+#[test]
+fn a_model_that_is_given_away_has_gradients_of_examples() {
+    type Argument = (Mlp, Adam, Variable, Variable);
+    let model = || Mlp::new(&[6, 4, 3], &mut Generator::new(0));
+    let f = |(net, adam, x, t): &Argument| {
+        let losses = softmax_cross_entropy_with(net.forward(x), t, Reduction::None);
+        let examples = per_example(&losses, net);
+        let (net, adam) = adam.updated(net, &examples.clipped_sum(0.5));
+        (losses.mean(..), examples.norms(), net, adam)
+    };
+    let step = compile(f);
+    let (mut eager, mut minimizer) = (model(), Adam::new(0.01));
+    let (mut net, mut adam) = (model(), Adam::new(0.01));
+    for i in 0..5 {
+        let (x, t) = batch(i);
+        let (loss, norms, own_loss, own_norms);
+        (loss, norms, eager, minimizer) = f(&(eager, minimizer, x.clone(), t.clone()));
+        let argument = (net, adam, x, t);
+        if i == 1 {
+            assert!(step.peak_bytes(&argument) > 0);
+        }
+        (own_loss, own_norms, net, adam) = match i {
+            3 => detect_anomaly(|| step.call_donated(argument)),
+            _ => step.call_donated(argument),
+        };
+        assert!(loss.array().has_same_bits(&own_loss.array()));
+        assert!(norms.array().has_same_bits(&own_norms.array()));
+        same_states(&eager, &net, &minimizer, &adam);
+        // Nothing leads back from what was computed, and the new parameters are leaves.
+        assert!(!own_loss.requires_grad() && !own_norms.requires_grad());
+        assert!(net.parameters().iter().all(|(_, w)| w.is_leaf()));
+    }
+    // The state of Adam comes with its first step.
+    assert!(step.traces() <= 3, "{} traces", step.traces());
+    // Without recording there are none, as in the function itself.
+    let (x, t) = batch(0);
+    let argument = (net, adam, x, t);
+    let error = attempt(|| no_grad(|| step.call_donated(argument)));
+    let error = error.map(|_| ()).unwrap_err();
+    assert!(
+        error.to_string().contains("no history leads to it"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -1,13 +1,15 @@
 //! Softmax and its logarithm.
 
 use bibun_array::math::Float;
-use bibun_array::{Array, ElementFormula, Number, elementwise, keep_dims, normalize_axis, ops};
+use bibun_array::{
+    Array, ElementFormula, Number, elementwise, keep_dims, normalize_axis, ops, run_kernel,
+};
 
 use crate::batch::Batched;
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
-use crate::functions::families::method;
+use crate::functions::families::{element_function, method};
 use crate::functions::fused::fused;
 use crate::functions::{broadcast_to, sum, to_float};
 use crate::variable::Variable;
@@ -66,18 +68,16 @@ impl ElementFormula<2> for Below {
 }
 
 /// `exp(x - shift)`, with the difference of [`Below`].
-struct ExpBelow;
-impl ElementFormula<2> for ExpBelow {
-    const NAME: &'static str = "exp";
-    #[inline(always)]
-    fn value<T: Float>(x: [Number<T>; 2], given: [Number<T>; 0]) -> Number<T> {
-        Below::value(x, given).exp()
-    }
+pub(crate) struct ShiftedExp;
+
+element_function! {
+    ShiftedExp = "exp", [x, shift] [];
+    value: x.equal(f64::INFINITY).where_(0.0, x - shift).exp();
 }
 
 /// Computes `exp(x - shift)`, broadcast.
-pub(crate) fn shifted_exp(x: &Array, shift: &Array) -> Array {
-    elementwise(ExpBelow, [x.clone(), shift.clone()], [])
+pub(crate) fn shifted_exp(x: Array, shift: Array) -> Array {
+    run_kernel(&ShiftedExp::function().kernel(&[]), &mut [x, shift])
 }
 
 /// Returns the position of a batch element's `axis` in a value whose batch axis is `batch_axis`.
@@ -107,13 +107,13 @@ impl Softmax {
         let axis = keep_dims(self.axis as isize);
         let largest = x.max(axis.clone());
         if self.is_log() {
-            let total = shifted_exp(&x, &largest).sum(axis);
+            let total = shifted_exp(x.clone(), largest.clone()).sum(axis);
             // The two are subtracted one after the other: if they were added first, a large
             // `largest` would absorb the logarithm.
             let shifted = elementwise(Below, [x, largest], []);
             return [ops::subtract(shifted, ops::log(total))];
         }
-        let y = elementwise(ExpBelow, [x, largest], []);
+        let y = shifted_exp(x, largest);
         let total = y.sum(axis);
         [ops::divide(y, total)]
     }

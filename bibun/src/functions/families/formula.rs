@@ -147,7 +147,7 @@ impl ElementFunction {
         ])
     }
 
-    fn kernel(&self, given: &[f64]) -> Kernel {
+    pub(crate) fn kernel(&self, given: &[f64]) -> Kernel {
         match &self.value {
             Value::Known(definition) => Kernel::new(definition, given),
             Value::Derived(kernel) => kernel.with_given(given),

@@ -7,10 +7,10 @@ use crate::call::composite;
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient, Examples};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
-use crate::functions::families::{call, element_function};
+use crate::functions::families::call;
 use crate::functions::fused::fused;
 use crate::functions::{
-    Reduction, cast, expand_dims, gather, log_softmax, not_equal, reshape, scatter_add,
+    Reduction, ShiftedExp, cast, expand_dims, gather, log_softmax, not_equal, reshape, scatter_add,
     shifted_exp, sum, take, to_float, to_indices, where_,
 };
 use crate::variable::Variable;
@@ -309,40 +309,27 @@ fn of_classes_too(losses: &Examples, x: &Spec) -> Examples {
     }
 }
 
-/// The losses and, for the derivatives, `log Σ exp(x - shift)` and the shift. The shift
+/// The losses and, for the derivatives, `Σ exp(x - shift)` and the shift. The shift
 /// cancels in `exp(x - shift) / Σ exp(x - shift)`, and so counts as a constant.
 #[derive(Clone, Copy, Debug)]
 struct SoftmaxCrossEntropy;
 
-/// `exp(x - shift) / Σ exp(x - shift)` times a factor.
-struct ScaledSoftmax;
-
-element_function! {
-    ScaledSoftmax = "softmax_cross_entropy gradient", [x, shift, log_total, scale] [];
-    // Where x is ∞, so is the shift.
-    value: (x.equal(f64::INFINITY).where_(0.0, x - shift) - log_total).exp() * scale;
-}
-
 impl SoftmaxCrossEntropy {
-    fn scaled_softmax(cx: &Context<'_>, scale: Variable) -> Variable {
-        let values = [cx.input(0), cx.output(2), cx.output(1), scale];
-        let [y] = fused((), values, |(), [x, shift, log_total, scale]| {
-            let small = [shift, log_total, scale];
-            let [shift, log_total, scale] = small.map(|small| small.broadcast_to(x.shape()));
-            [call(
-                ScaledSoftmax::function(),
-                &[],
-                [x, shift, log_total, scale],
-            )]
+    /// `exp(x - shift)` times a factor. A compiled function has the exponential from the losses.
+    fn scaled_exp(cx: &Context<'_>, scale: Variable) -> Variable {
+        let values = [cx.input(0), cx.output(2), scale];
+        let [y] = fused((), values, |(), [x, shift, scale]| {
+            let shift = shift.broadcast_to(x.shape());
+            [call(ShiftedExp::function(), &[], [x, shift]) * scale]
         });
         y
     }
 
-    /// `log Σ exp(x - shift)` and the shift.
+    /// `Σ exp(x - shift)` and the shift.
     fn total([x]: [Array; 1]) -> [Array; 2] {
         let classes = keep_dims(1);
         let shift = x.max(classes.clone());
-        [ops::log(shifted_exp(&x, &shift).sum(classes)), shift]
+        [shifted_exp(x, shift.clone()).sum(classes), shift]
     }
 }
 
@@ -369,11 +356,11 @@ impl Function for SoftmaxCrossEntropy {
             let nothing = Array::zeros(t.shape(), x.dtype());
             return [nothing.clone(), nothing.clone(), nothing];
         }
-        let [log_total, shift] = bibun_array::fused((), [x.clone()], |(), x| Self::total(x));
+        let [total, shift] = bibun_array::fused((), [x.clone()], |(), x| Self::total(x));
         // The difference of the large numbers comes first, and is exact where it matters.
         let own = x.gather(&t, 1);
-        let losses = own.equal(f64::INFINITY).where_(0.0, &shift - &own) + &log_total;
-        [losses, log_total, shift]
+        let losses = own.equal(f64::INFINITY).where_(0.0, &shift - &own) + ops::log(total.clone());
+        [losses, total, shift]
     }
 
     fn in_accumulator(&self) -> bool {
@@ -384,7 +371,7 @@ impl Function for SoftmaxCrossEntropy {
         if !cx.needs(0) {
             return [None, None];
         }
-        let gx = Self::scaled_softmax(cx, &gy + g_total);
+        let gx = Self::scaled_exp(cx, &gy / cx.output(1) + g_total);
         let gx = scatter_add(gx, cx.input(1), 1, -gy);
         [Some(gx), None]
     }
@@ -393,9 +380,9 @@ impl Function for SoftmaxCrossEntropy {
         let Some(dx) = dx else {
             return [None, None, None];
         };
-        let d_total = sum(Self::scaled_softmax(cx, dx.clone()), keep_dims(1));
+        let d_total = sum(Self::scaled_exp(cx, dx.clone()), keep_dims(1));
         [
-            Some(&d_total - gather(dx, cx.input(1), 1)),
+            Some(&d_total / cx.output(1) - gather(dx, cx.input(1), 1)),
             Some(d_total),
             None,
         ]

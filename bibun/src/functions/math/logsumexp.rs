@@ -63,9 +63,10 @@ impl LogSumExp {
         let largest = x.max(axes.clone());
         // Infinity minus infinity would be NaN.
         let shift = largest.equal(f64::NEG_INFINITY).where_(0.0, &largest);
-        let total = shifted_exp(&x, &shift).sum(axes);
+        let reduced = self.over.reduced(x.shape());
+        let total = shifted_exp(x, shift.clone()).sum(axes);
         let y = ops::add(ops::log(total), shift);
-        [y.reshape(self.over.reduced(x.shape()))]
+        [y.reshape(reduced)]
     }
 }
 

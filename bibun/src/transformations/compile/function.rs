@@ -160,7 +160,7 @@ impl Traced {
             terms: Some(terms),
             ..Notes::default()
         };
-        let signature = Signature::of(&[]);
+        let signature = Signature::of(&[], &[]);
         Self::new(signature, program, notes, Vec::new(), Vec::new())
     }
 
@@ -233,24 +233,28 @@ pub(super) type InputSpec = (Shape, DType, Vec<isize>, bool);
 #[derive(Debug)]
 pub(super) struct Signature {
     inputs: Vec<InputSpec>,
+    /// Whether the function sees each input as a leaf; empty if none.
+    leaves: Vec<bool>,
     is_training: bool,
     is_recording: bool,
 }
 
 impl Signature {
-    pub(super) fn of(inputs: &[Array]) -> Self {
+    pub(super) fn of(inputs: &[Array], leaves: &[bool]) -> Self {
         Self {
             inputs: inputs.iter().map(spec).collect(),
+            leaves: leaves.to_vec(),
             is_training: scope::is_training(),
             is_recording: scope::is_recording(),
         }
     }
 
-    pub(super) fn fits(&self, inputs: &[Array]) -> bool {
+    pub(super) fn fits(&self, inputs: &[Array], leaves: &[bool]) -> bool {
         let mut all = self.inputs.iter().zip(inputs);
         self.is_training == scope::is_training()
             && self.is_recording == scope::is_recording()
             && self.inputs.len() == inputs.len()
+            && self.leaves == leaves
             && all.all(|((shape, dtype, strides, is_inline), x)| {
                 // PERF: a loop, for a call that compares memory takes longer than a few strides.
                 *dtype == x.dtype()
@@ -295,9 +299,10 @@ impl Core {
     }
 
     /// The program for these inputs, if there is one.
-    fn known(&self, inputs: &[Array]) -> Option<Arc<Traced>> {
+    fn known(&self, inputs: &[Array], leaves: &[bool]) -> Option<Arc<Traced>> {
         let mut traced = lock(&self.traced);
-        let known = traced.iter().rposition(|one| one.signature.fits(inputs))?;
+        let fits = |one: &Arc<Traced>| one.signature.fits(inputs, leaves);
+        let known = traced.iter().rposition(fits)?;
         traced[known..].rotate_left(1);
         traced.last().cloned()
     }
@@ -310,16 +315,26 @@ impl Core {
         if is_another_device() || !inputs.iter().all(is_here) {
             return None;
         }
-        let traced = self.known(&inputs).filter(|traced| traced.sees_nothing)?;
+        let traced = self
+            .known(&inputs, &[])
+            .filter(|traced| traced.sees_nothing)?;
         Some((traced.program.run(inputs), traced))
     }
 
-    /// The program for these inputs, which is traced if there is none.
-    pub(super) fn program(&self, inputs: &[Array], scopes: &Scopes) -> Arc<Traced> {
-        if let Some(known) = self.known(inputs) {
+    /// The program for an argument.
+    pub(super) fn program_of(&self, inputs: &[Variable]) -> (Arc<Traced>, Vec<Array>) {
+        let arrays: Vec<Array> = inputs.iter().map(Variable::array).collect();
+        let program = self.program(&arrays, &leaves_of(inputs), &Scopes::current());
+        (program, arrays)
+    }
+
+    /// The program for these inputs, which is traced if there is none. The function sees some of them as
+    /// `leaves`, so that it can ask for gradients by them.
+    fn program(&self, inputs: &[Array], leaves: &[bool], scopes: &Scopes) -> Arc<Traced> {
+        if let Some(known) = self.known(inputs, leaves) {
             return known;
         }
-        let signature = Signature::of(inputs);
+        let signature = Signature::of(inputs, leaves);
         self.count_trace(&signature.inputs);
         let made = trace(&*self.forward, inputs, scopes, signature, self.runs_again);
         let made = Arc::new(made);
@@ -347,14 +362,14 @@ impl Core {
             let fits = |one: &Arc<Differentiable>| {
                 one.wanted == wanted
                     && (with_gradient || one.gradient.is_none())
-                    && one.traced.signature.fits(inputs)
+                    && one.traced.signature.fits(inputs, &[])
             };
             if let Some(i) = known.iter().rposition(fits) {
                 known[i..].rotate_left(1);
                 return Arc::clone(&known[known.len() - 1]);
             }
         }
-        let signature = Signature::of(inputs);
+        let signature = Signature::of(inputs, &[]);
         self.count_trace(&signature.inputs);
         let made = Differentiable::trace(self, wanted, with_gradient, inputs, scopes, signature);
         let made = Arc::new(made);
@@ -524,7 +539,11 @@ pub(super) fn trace(
     signature: Signature,
     runs_again: bool,
 ) -> Traced {
-    let trace = record(inputs, scopes, forward);
+    let leaves = signature.leaves.clone();
+    let trace = record(inputs, scopes, |inputs| match &leaves[..] {
+        [] => forward(inputs),
+        _ => forward(&with_leaves(inputs, &leaves)),
+    });
     let changed = match runs_again {
         true => Vec::new(),
         false => trace.found.changed,
@@ -535,6 +554,25 @@ pub(super) fn trace(
     let program = trace.tracer.finish(&outputs);
     let captured = trace.found.captured;
     Traced::new(signature, program, trace.notes, captured, changed)
+}
+
+/// Which of these inputs are leaves that gradients go to; empty if none.
+fn leaves_of(inputs: &[Variable]) -> Vec<bool> {
+    let is_leaf = |x: &Variable| x.is_leaf() && x.has_history();
+    match inputs.iter().any(is_leaf) {
+        true => inputs.iter().map(is_leaf).collect(),
+        false => Vec::new(),
+    }
+}
+
+/// The inputs, with leaves in the place of some.
+fn with_leaves(inputs: &[Variable], leaves: &[bool]) -> Vec<Variable> {
+    let both = inputs.iter().zip(leaves);
+    let own = both.map(|(x, is_leaf)| match is_leaf {
+        true => Variable::new(x.array()),
+        false => x.clone(),
+    });
+    own.collect()
 }
 
 /// Runs `f`, and returns its notes. Those of a function around it stay as they are.
@@ -647,10 +685,11 @@ impl CompiledCall {
         let is_here = |x: &Array| !is_traced(x) && x.device() == cpu();
         let is_plain = |x: &Variable| x.look(|value| value.array().is_some_and(is_here));
         if !inputs.iter().all(is_plain) {
-            return Self::call(core, inputs, location);
+            return scope::recording(false, || Self::call(core, inputs, location));
         }
+        let leaves = leaves_of(&inputs);
         let arrays: Vec<Array> = inputs.into_iter().map(apply::into_array).collect();
-        let traced = core.program(&arrays, &Scopes::current());
+        let traced = core.program(&arrays, &leaves, &Scopes::current());
         let Some(outputs) = traced.run_once(arrays) else {
             let what = "another thread has changed a buffer while the program was running, which \
                         cannot run again because its argument was given away; use `call`";
@@ -836,7 +875,7 @@ impl Function for CompiledCall {
             return outputs;
         }
         let Some(gradient) = &self.gradient else {
-            return self.run(&self.core.program(&inputs, &self.scopes), inputs);
+            return self.run(&self.core.program(&inputs, &[], &self.scopes), inputs);
         };
         let (wanted, is_last) = (&gradient.wanted, gradient.is_last);
         let own = (self.core).differentiable(wanted, is_last, &inputs, &self.scopes);

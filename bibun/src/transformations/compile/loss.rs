@@ -72,8 +72,9 @@ impl<A: Tree> LossPrograms<A> {
             argument, programs, ..
         } = &mut self.known[at];
         let mut fitting = programs.iter();
-        let fits =
-            |(own, traced): &(Vec<bool>, Traced)| *own == asked && traced.signature.fits(&arrays);
+        let fits = |(own, traced): &(Vec<bool>, Traced)| {
+            *own == asked && traced.signature.fits(&arrays, &[])
+        };
         let program = fitting.position(fits).unwrap_or_else(|| {
             let forward = |inputs: &[Variable]| {
                 let (inputs, targets) = watched(inputs, |i| asked[i]);
@@ -86,7 +87,7 @@ impl<A: Tree> LossPrograms<A> {
                 note_terms(terms);
                 outputs.into_iter().chain(gx).collect()
             };
-            let signature = Signature::of(&arrays);
+            let signature = Signature::of(&arrays, &[]);
             let traced = trace(&forward, &arrays, &Scopes::current(), signature, false);
             self.traces += 1;
             if programs.len() == STRUCTURES {

@@ -31,9 +31,9 @@ use crate::error::{Error, caller, raise};
 use crate::hooks;
 use crate::locks::lock;
 use crate::rules::Rules;
-use crate::scope::{self, no_grad};
-use crate::surroundings::{Scopes, Surroundings};
-use crate::tree::{Held, Leaves, Part, Role, Tree, Visitor, arrays_of};
+use crate::scope;
+use crate::surroundings::Surroundings;
+use crate::tree::{Held, Leaves, Part, Role, Tree, Visitor, arrays_of, tree_map};
 use crate::variable::Variable;
 
 /// Compiles a function: its first call with arguments of some shapes traces it, and later calls run
@@ -159,13 +159,16 @@ where
     pub fn call_donated(&self, x: A) -> Y {
         let _called = calling("compile");
         if is_attended() {
-            return no_grad(|| (self.function)(&x));
+            // The function may ask for gradients by leaves of the argument.
+            let without_history = |y: &Variable| match y.is_leaf() {
+                true => y.clone(),
+                false => y.detach(),
+            };
+            return tree_map(without_history, &(self.function)(&x));
         }
         let (core, inputs) = self.core(&x);
         drop(x);
-        let (outputs, form) = scope::recording(false, || {
-            CompiledCall::call_donated(&core, inputs, caller())
-        });
+        let (outputs, form) = CompiledCall::call_donated(&core, inputs, caller());
         result(outputs.into_iter(), form.as_ref())
     }
 
@@ -243,10 +246,7 @@ where
     pub fn peak_bytes(&self, x: &A) -> usize {
         let _called = calling("compile");
         let (core, inputs) = self.core(x);
-        let inputs: Vec<_> = inputs.iter().map(Variable::array).collect();
-        core.program(&inputs, &Scopes::current())
-            .program
-            .peak_bytes()
+        core.program_of(&inputs).0.program.peak_bytes()
     }
 
     /// Returns the machine code of the program for such an argument, as text; it is empty where there
@@ -264,8 +264,7 @@ where
     pub fn assembly(&self, x: &A) -> String {
         let _called = calling("compile");
         let (core, inputs) = self.core(x);
-        let inputs: Vec<_> = inputs.iter().map(Variable::array).collect();
-        core.program(&inputs, &Scopes::current()).program.assembly()
+        core.program_of(&inputs).0.program.assembly()
     }
 
     /// Runs the program and returns its steps as text, as `println!` shows them, with the time that
@@ -283,8 +282,7 @@ where
     pub fn profile(&self, x: &A) -> String {
         let _called = calling("compile");
         let (core, inputs) = self.core(x);
-        let inputs: Vec<_> = inputs.iter().map(Variable::array).collect();
-        let traced = core.program(&inputs, &Scopes::current());
+        let (traced, inputs) = core.program_of(&inputs);
         traced.profile(inputs);
         traced.listing().to_string()
     }
