@@ -405,7 +405,7 @@ fn input(bytes: &mut Bytes<'_>) -> Variable {
         };
         Array::from_vec((0..count).map(draw).collect::<Vec<f64>>(), count).cast(dtype)
     };
-    let array = match layout % 6 {
+    let array = match layout % 7 {
         0 | 1 => values(size).reshape(&shape[..]),
         2 => {
             let back: Vec<usize> = shape.iter().rev().copied().collect();
@@ -421,7 +421,19 @@ fn input(bytes: &mut Bytes<'_>) -> Variable {
             let index = vec![Index::from(..).step_by(-1); rank];
             values(size).reshape(&shape[..]).slice(&index)
         }
-        _ => values(1).reshape(()).broadcast_to(&shape[..]),
+        5 => values(1).reshape(()).broadcast_to(&shape[..]),
+        _ => {
+            // Some axes repeat.
+            let sizes = shape.iter().enumerate();
+            let own = sizes.map(|(i, &size)| match (layout >> (3 + i)) & 1 {
+                0 => size,
+                _ => 1,
+            });
+            let own: Vec<usize> = own.collect();
+            values(own.iter().product())
+                .reshape(own)
+                .broadcast_to(&shape[..])
+        }
     };
     Variable::constant(array)
 }

@@ -92,7 +92,9 @@ pub use recurrence::{Recurrence, RecurrenceCell, recurrence, recurrence_gradient
 pub use shape::{NewShape, Shape};
 pub use stencil::Stencil;
 pub use storage::{pooled_bytes, set_pool_limit};
-pub use trace::{Cut, Tracer, is_traced, is_traced_input, record_call, refuse};
+pub use trace::{
+    Cut, Tracer, in_row_major_memory, is_traced, is_traced_input, record_call, refuse,
+};
 pub use update::{Change, ElementUpdate, Given, Update};
 pub use view::Index;
 pub use waiting::set_put_aside;

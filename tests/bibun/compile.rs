@@ -13,9 +13,9 @@ use bibun::links::{
 };
 use bibun::optimizers::{Adam, MomentumSgd, Optimizer};
 use bibun::{
-    Compiled, FunctionEvent, Phase, Tree, Variable, attempt, checkpoint, compile, eval_mode, grad,
-    hessian, jacobian, jvp, no_grad, per_example, train_mode, tree_map, value_and_grad, vmap,
-    with_hook,
+    Compiled, FunctionEvent, Phase, Tree, Variable, attempt, checkpoint, compile, cond, eval_mode,
+    fori_loop, grad, hessian, jacobian, jvp, no_grad, per_example, train_mode, tree_map,
+    value_and_grad, vmap, with_hook,
 };
 use proptest::prelude::*;
 
@@ -90,6 +90,48 @@ fn programs_that_the_fuzzer_kept_have_the_same_bits() {
         let bytes = std::fs::read(file.expect("a file").path()).expect("its bytes");
         Program::read(&bytes, 60).check();
     }
+}
+
+/// Sums of what repeats are a single value without memory, and a sum of that is a product.
+#[test]
+fn results_that_repeat_one_value_have_the_same_bits() {
+    let row = Variable::constant([0.1, 0.2, 0.3]);
+    let wide = Variable::constant(row.array().broadcast_to([9, 3]));
+    let sums: [fn(&Variable) -> Variable; 4] = [
+        |x| x.sum(1).sin().sum(..),
+        |x| x.mean(1).sum(..),
+        |x| x.prod(1).sin().sum(..),
+        |x| (x.max(1) * 0.1).sum(..),
+    ];
+    for f in sums {
+        let compiled = compile(f);
+        compiled.check(&wide).unwrap();
+        same_bits(&grad(|x| compiled.call(x), &wide), &grad(f, &wide));
+        let of_row = compile(move |x: &Variable| grad(|x| f(&x.broadcast_to([9, 3])), x));
+        of_row.check(&row).unwrap();
+        let mapped =
+            compile(move |x: &Variable| vmap(|x| f(&x.reshape([1, 3])), &x.broadcast_to([9, 3])));
+        mapped.check(&row).unwrap();
+    }
+    // A sum of nothing, and loops that end with such a value.
+    let nothing = Variable::constant(Array::zeros([9, 0], DType::F64));
+    compile(|x: &Variable| (x.sum(1) + 0.1).sum(..))
+        .check(&nothing)
+        .unwrap();
+    let looped = |x: &Variable| {
+        let state = fori_loop(0..3, |_, state: &Variable| state * 0.7, &x.sum(1));
+        (
+            state.sin().sum(..),
+            cond(
+                &x.sum(..).greater(0.0),
+                |x: &Variable| x.sum(1),
+                |x: &Variable| x.max(1),
+                x,
+            )
+            .sum(..),
+        )
+    };
+    compile(looped).check(&wide).unwrap();
 }
 
 #[test]

@@ -202,8 +202,8 @@ pub(super) enum Source<'a> {
     Direct(Slice<'a>),
     /// A single value.
     Repeat(Scalar),
-    /// Elements that have to be gathered.
-    Gather(&'a Buffer, Steps),
+    /// Elements that have to be gathered, and their places if they are known.
+    Gather(&'a Buffer, Steps, Option<&'a Places>),
     /// The memory of the result, which has held this input so far.
     Result,
 }
@@ -267,10 +267,15 @@ impl<'a> Input<'a> {
             (Source::Repeat(_), _) => return,
             (Source::Direct(memory), _) => memory.range(self.start + position, len),
             (Source::Result, _) => result,
-            (Source::Gather(memory, steps), Some(gathered)) => {
+            (Source::Gather(memory, steps, places), Some(gathered)) => {
+                let position = self.start + position;
                 with_word!(self.stored, W => {
+                    let memory = memory.as_words::<W>();
                     let gathered = &mut gathered.as_mut_words::<W>()[..len];
-                    gather(memory.as_words::<W>(), steps, self.start + position, gathered);
+                    match places {
+                        Some(places) => places.gather(memory, steps.offset, position, gathered),
+                        None => gather(memory, steps, position, gathered),
+                    }
                 });
                 gathered.as_run().range(0, len)
             }
@@ -284,7 +289,7 @@ impl<'a> Input<'a> {
     /// The walk through rows that need not be gathered, because each is in one place, or one element.
     fn walk(&self, position: usize) -> Option<Walk<'_>> {
         match &self.source {
-            Source::Gather(_, steps)
+            Source::Gather(_, steps, _)
                 if self.stored == self.computed && matches!(steps.inner().1, 0 | 1) =>
             {
                 Some(Walk::new(steps, self.start + position))
@@ -295,7 +300,8 @@ impl<'a> Input<'a> {
 
     /// Prepares a run of a row that begins at this place.
     fn bring_from(&self, place: usize, scratch: &mut Scratch) {
-        let (Source::Gather(memory, steps), Some(gathered)) = (&self.source, &mut scratch.gathered)
+        let (Source::Gather(memory, steps, _), Some(gathered)) =
+            (&self.source, &mut scratch.gathered)
         else {
             unreachable!("only what is gathered has a walk")
         };
@@ -329,7 +335,7 @@ impl<'a> Input<'a> {
         len: usize,
         scratch: &'b Scratch,
     ) -> Slice<'b> {
-        if let (Source::Gather(memory, _), Some(place)) = (&self.source, scratch.place) {
+        if let (Source::Gather(memory, ..), Some(place)) = (&self.source, scratch.place) {
             return memory.as_run().range(place, len);
         }
         match (&self.source, &scratch.ready, &scratch.gathered) {
@@ -381,14 +387,17 @@ impl<'a> Plan<'a> {
                 let buffer = input.buffer().expect("the device was chosen by its memory");
                 match own.has_steps_of(layout) {
                     true => Source::Direct(buffer.as_run().range(own.offset, own.shape.size())),
-                    false => Source::Gather(buffer, Steps::new(&in_memory_order(own, layout))),
+                    false => {
+                        let steps = Steps::new(&in_memory_order(own, layout));
+                        Source::Gather(buffer, steps, None)
+                    }
                 }
             };
             Input::new(kernel, source, input.dtype())
         });
         let inputs: SmallVec<[Input<'_>; 3]> = inputs.collect();
         let rows = inputs.iter().filter_map(|input| match &input.source {
-            Source::Gather(_, steps) => Some(steps.inner().0),
+            Source::Gather(_, steps, _) => Some(steps.inner().0),
             Source::Direct(_) | Source::Repeat(_) | Source::Result => None,
         });
         Self {
@@ -751,6 +760,57 @@ impl Steps {
             runs.move_to(position);
         }
         runs
+    }
+}
+
+/// The place of each element of a few, beside that of the first one.
+// PERF: to find the places of a few elements takes longer than to read them.
+#[derive(Clone, Debug)]
+pub(super) struct Places(Box<[i32]>);
+
+impl Places {
+    /// The most elements whose places are worth their memory.
+    pub(super) const MOST: usize = 1024;
+
+    /// The places that a walk over all its elements goes to, if they are few.
+    pub(super) fn of(steps: &Steps) -> Option<Self> {
+        let len = steps.len();
+        if len > Self::MOST {
+            return None;
+        }
+        let mut places = Vec::with_capacity(len);
+        steps.for_each_run(0, len, |_, start, step, len| {
+            let first = start as isize - steps.offset as isize;
+            places.extend((0..len as isize).map(|i| i32::try_from(first + i * step)));
+        });
+        let places: Result<Box<[i32]>, _> = places.into_iter().collect();
+        places.ok().map(Self)
+    }
+
+    /// Gathers elements, starting at `position`, from memory where the first place is `first`.
+    pub(super) fn gather<T: Copy>(
+        &self,
+        memory: &[T],
+        first: usize,
+        position: usize,
+        out: &mut [T],
+    ) {
+        let places = &self.0[position..][..out.len()];
+        for (y, &place) in out.iter_mut().zip(places) {
+            *y = memory[first.wrapping_add_signed(place as isize)];
+        }
+    }
+
+    /// Writes elements to their places in memory where the first one is `first`.
+    pub(super) fn write<T: Copy>(
+        &self,
+        memory: &mut [T],
+        first: usize,
+        elements: impl Iterator<Item = T>,
+    ) {
+        for (&place, element) in self.0.iter().zip(elements) {
+            memory[first.wrapping_add_signed(place as isize)] = element;
+        }
     }
 }
 

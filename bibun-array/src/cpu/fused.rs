@@ -6,7 +6,7 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
-use super::elementwise::{Input, PARALLEL, RUN, Scratch, Source, Steps, Walk};
+use super::elementwise::{Input, PARALLEL, Places, RUN, Scratch, Source, Steps, Walk};
 use super::interpreter::{Interpreter, is_alone};
 use super::threads::{Chunks, for_each_run};
 use crate::assembler::{Code, Place};
@@ -67,8 +67,8 @@ enum Access {
     Direct,
     /// One element for all.
     Repeat,
-    /// By steps from its first element.
-    Gather(Steps),
+    /// By steps from its first element, or at known places if there are few.
+    Gather(Steps, Option<Places>),
 }
 
 impl Fused {
@@ -89,7 +89,11 @@ impl Fused {
             }
             match layout.is_row_major() && layout.shape.size() == size {
                 true => Access::Direct,
-                false => Access::Gather(Steps::new(layout)),
+                false => {
+                    let steps = Steps::new(layout);
+                    let places = (steps.len() == size).then(|| Places::of(&steps)).flatten();
+                    Access::Gather(steps, places)
+                }
             }
         };
         let inputs: Vec<(DType, Access)> = (inputs.iter())
@@ -120,7 +124,7 @@ impl Fused {
     /// The pass that makes other targets of some of the results, by their numbers, in rows of `width`
     /// elements. `None` if there is no machine code for it.
     pub(crate) fn folded(&self, width: usize, targets: &[(usize, Target)]) -> Option<Self> {
-        let is_gathered = |(_, access): &(DType, Access)| matches!(access, Access::Gather(_));
+        let is_gathered = |(_, access): &(DType, Access)| matches!(access, Access::Gather(..));
         let row = match self.row {
             Some(row) => Some(row).filter(|row| row.len == width),
             None => (!self.inputs.iter().any(is_gathered)).then_some(Row {
@@ -187,24 +191,29 @@ impl Fused {
 
     /// Whether an input has one element for each row of `width`.
     pub(crate) fn repeats_in_rows(&self, input: usize, width: usize) -> bool {
-        let Access::Gather(steps) = &self.inputs[input].1 else {
+        let Access::Gather(steps, _) = &self.inputs[input].1 else {
             return false;
         };
         steps.inner() == (width, 0) && steps.starts_rows()
     }
 
     /// An input whose first element to be computed is at this position.
-    pub(super) fn input<'a>(&self, i: usize, x: &'a Array, start: usize) -> Input<'a> {
+    pub(super) fn input<'a>(&'a self, i: usize, x: &'a Array, start: usize) -> Input<'a> {
         let (dtype, access) = &self.inputs[i];
         input(*dtype, self.source(x, access), start)
     }
 
     /// An input for some rows, of which `memory` has the first `len` elements.
-    pub(super) fn input_of_block<'a>(&self, i: usize, memory: &'a Buffer, len: usize) -> Input<'a> {
+    pub(super) fn input_of_block<'a>(
+        &'a self,
+        i: usize,
+        memory: &'a Buffer,
+        len: usize,
+    ) -> Input<'a> {
         match &self.inputs[i] {
-            (dtype, Access::Gather(steps)) => {
+            (dtype, Access::Gather(steps, places)) => {
                 let steps = steps.clone().starting_at(0).clone();
-                input(*dtype, Source::Gather(memory, steps), 0)
+                input(*dtype, Source::Gather(memory, steps, places.as_ref()), 0)
             }
             (_, Access::Direct | Access::Repeat) => {
                 self.input_of_run(i, memory.as_run().range(0, len))
@@ -213,7 +222,7 @@ impl Fused {
     }
 
     /// An input for some rows that is read in order.
-    pub(super) fn input_of_run<'a>(&self, i: usize, elements: Slice<'a>) -> Input<'a> {
+    pub(super) fn input_of_run<'a>(&'a self, i: usize, elements: Slice<'a>) -> Input<'a> {
         input(self.inputs[i].0, Source::Direct(elements), 0)
     }
 
@@ -290,7 +299,7 @@ impl Fused {
         elements
     }
 
-    fn source<'a>(&self, x: &'a Array, access: &Access) -> Source<'a> {
+    fn source<'a>(&'a self, x: &'a Array, access: &'a Access) -> Source<'a> {
         if let Some(element) = x.inline() {
             return Source::Repeat(element);
         }
@@ -299,8 +308,9 @@ impl Fused {
         match access {
             Access::Direct => Source::Direct(buffer.as_run().range(start, self.size)),
             Access::Repeat => Source::Repeat(buffer.as_run().range(start, 1).first()),
-            Access::Gather(steps) => {
-                Source::Gather(buffer, steps.clone().starting_at(start).clone())
+            Access::Gather(steps, places) => {
+                let steps = steps.clone().starting_at(start).clone();
+                Source::Gather(buffer, steps, places.as_ref())
             }
         }
     }
@@ -386,7 +396,7 @@ impl Fused {
 
     /// Whether an input is gathered before it is read.
     fn gathers(&self) -> bool {
-        let is_gathered = |(_, access): &(DType, Access)| matches!(access, Access::Gather(_));
+        let is_gathered = |(_, access): &(DType, Access)| matches!(access, Access::Gather(..));
         self.inputs.iter().any(is_gathered)
     }
 }
@@ -405,7 +415,7 @@ fn input(dtype: DType, source: Source<'_>, start: usize) -> Input<'_> {
 fn row(inputs: &[(DType, Access)]) -> Option<Row> {
     let gathered = || {
         inputs.iter().filter_map(|(_, access)| match access {
-            Access::Gather(steps) => Some(steps),
+            Access::Gather(steps, _) => Some(steps),
             Access::Direct | Access::Repeat => None,
         })
     };
@@ -446,7 +456,7 @@ fn read(inputs: &[(DType, Access)], row: Option<Row>) -> Vec<(DType, bool)> {
     let repeats = |access: &Access| match access {
         Access::Direct => false,
         Access::Repeat => true,
-        Access::Gather(steps) => row.is_some() && steps.inner().1 == 0,
+        Access::Gather(steps, _) => row.is_some() && steps.inner().1 == 0,
     };
     let inputs = inputs.iter();
     inputs
@@ -471,13 +481,13 @@ fn fill_rows(
     for (i, (input, spread)) in inputs.iter().zip(&spread).enumerate() {
         let first = input.start + start;
         walks.push(match &input.source {
-            Source::Gather(_, steps) => Some(Walk::new(steps, first)),
+            Source::Gather(_, steps, _) => Some(Walk::new(steps, first)),
             Source::Direct(_) | Source::Repeat(_) | Source::Result => None,
         });
         slices.push(match &input.source {
             Source::Direct(memory) => *memory,
             Source::Repeat(element) if code.repeats(i) => Slice::of_scalar(element),
-            Source::Gather(memory, _) => memory.as_run(),
+            Source::Gather(memory, ..) => memory.as_run(),
             Source::Repeat(_) | Source::Result => input.run(start, row.len, spread),
         });
     }

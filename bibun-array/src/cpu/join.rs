@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::elementwise::{Steps, gather};
+use super::elementwise::{Places, Steps, gather};
 use crate::dtype::with_word;
 use crate::shape::Layout;
 use crate::storage::Word;
@@ -20,9 +20,53 @@ pub(crate) struct Join {
 struct Part {
     size: usize,
     /// The places of its elements in the array.
-    to: Steps,
+    to: Way,
     /// How they are read, if it is not from the first to the last.
-    from: Option<Steps>,
+    from: Option<Way>,
+}
+
+/// A walk over elements.
+#[derive(Debug)]
+struct Way {
+    steps: Steps,
+    offset: usize,
+    /// Whether the elements lie one behind the other.
+    is_in_order: bool,
+    /// The place of each element, if they are few.
+    places: Option<Places>,
+}
+
+impl Way {
+    fn of(layout: &Layout) -> Self {
+        let steps = Steps::new(layout);
+        Self {
+            places: Places::of(&steps),
+            steps,
+            offset: layout.offset,
+            is_in_order: layout.is_row_major(),
+        }
+    }
+
+    fn write<W: Word>(&self, out: &mut [W], elements: &[W]) {
+        match &self.places {
+            Some(places) => places.write(out, self.offset, elements.iter().copied()),
+            None => self.steps.write(out, elements),
+        }
+    }
+
+    fn fill<W: Word>(&self, out: &mut [W], size: usize, element: W) {
+        match &self.places {
+            Some(places) => places.write(out, self.offset, std::iter::repeat(element)),
+            None => self.steps.fill(out, size, element),
+        }
+    }
+
+    fn gather<W: Word>(&self, memory: &[W], first: usize, out: &mut [W]) {
+        match &self.places {
+            Some(places) => places.gather(memory, first, 0, out),
+            None => gather(memory, self.steps.clone().starting_at(first), 0, out),
+        }
+    }
 }
 
 impl Join {
@@ -36,13 +80,18 @@ impl Join {
         }
     }
 
+    /// Whether the places of so many elements are known.
+    pub(crate) const fn is_small(size: usize) -> bool {
+        size <= Places::MOST
+    }
+
     /// Adds a part, which overwrites those before it. It lies in memory in the layout `from`, wherever that
     /// begins.
     pub(crate) fn add(&mut self, to: &Layout, from: &Layout) {
         self.parts.push(Part {
             size: to.shape.size(),
-            to: Steps::new(to),
-            from: (!from.is_row_major()).then(|| Steps::new(from)),
+            to: Way::of(to),
+            from: (!from.is_row_major()).then(|| Way::of(from)),
         });
     }
 
@@ -68,10 +117,12 @@ impl Join {
             let memory = x.buffer().expect("it is on the CPU").as_words::<W>();
             match from {
                 None => to.write(out, &memory[place..place + size]),
+                Some(from) if to.is_in_order => {
+                    from.gather(memory, place, &mut out[to.offset..][..*size]);
+                }
                 Some(from) => {
                     let mut gathered: SmallVec<[W; 64]> = SmallVec::from_elem(memory[place], *size);
-                    let from = from.clone().starting_at(place).clone();
-                    gather(memory, &from, 0, &mut gathered);
+                    from.gather(memory, place, &mut gathered);
                     to.write(out, &gathered);
                 }
             }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::cpu::Join;
-use crate::trace::{ASSIGN, EMPTY, Operand, SlotSpec, Step, Work};
+use crate::trace::{ASSIGN, COPY, EMPTY, Operand, SlotSpec, Step, Work};
 
 /// An array while its parts are written, one after the other.
 struct Open {
@@ -94,6 +94,7 @@ pub(super) fn joined(steps: Vec<Step>, slots: &[SlotSpec], outputs: &[Operand]) 
                 continue;
             }
             ASSIGN => joins.write(step, &readers, slots),
+            COPY => Some(copied(step, slots)),
             _ => Some(step),
         };
         if let Some(step) = left {
@@ -103,4 +104,18 @@ pub(super) fn joined(steps: Vec<Step>, slots: &[SlotSpec], outputs: &[Operand]) 
     }
     outputs.iter().for_each(|output| joins.close(output));
     joins.done
+}
+
+/// A copy as an array of one part, if it is small, which takes less time.
+fn copied(step: Step, slots: &[SlotSpec]) -> Step {
+    let spec = &slots[step.first];
+    if spec.is_inline || !Join::is_small(spec.layout.shape.size()) {
+        return step;
+    }
+    let mut join = Join::new(spec.dtype, spec.layout.shape.clone());
+    join.add(&spec.layout, step.inputs[0].layout());
+    Step {
+        work: Work::Join(Arc::new(join)),
+        ..step
+    }
 }

@@ -481,6 +481,7 @@ impl Program {
                 last.iter().for_each(|&slot| values[slot] = None);
                 for (slot, y) in (*first..).zip(run(arrays)) {
                     let expected = &self.slots[slot].layout;
+                    debug_assert_eq!(y.inline().is_some(), self.slots[slot].is_inline, "{work:?}");
                     assert!(
                         y.inline().is_some() || y.layout().has_steps_of(expected),
                         "{work:?} has the order that it had for zeros"

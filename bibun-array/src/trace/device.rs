@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{ASSIGN, Along, AlongAxes, CHECK, EMPTY, Recording, Run, SlotSpec, Work};
+use super::{ASSIGN, Along, AlongAxes, CHECK, COPY, EMPTY, Recording, Run, SlotSpec, Work};
 use crate::convolution::{Convolution, ConvolutionPart};
 use crate::cpu::output_layout;
 use crate::kernel::Kernel;
@@ -119,11 +119,9 @@ fn rehearse(run: &Run, inputs: &[&Array], outputs: &mut [SlotSpec]) {
     let made = run(inputs.iter().map(|x| super::zeros_for(x)).collect());
     for (y, output) in made.into_iter().zip(outputs) {
         debug_assert_eq!((y.shape(), y.dtype()), (&output.layout.shape, output.dtype));
-        let are_all = inputs.iter().all(|x| super::is_inline(x));
         match y.inline() {
             None => output.layout.strides = y.layout().strides.clone(),
-            Some(_) if y.size() == 1 || are_all => output.set_inline(),
-            Some(_) => {}
+            Some(_) => output.set_inline(),
         }
     }
 }
@@ -198,7 +196,7 @@ impl Device for Trace {
 
     fn copy(&'static self, x: &Array) -> Array {
         let output = result(x.shape(), x.dtype());
-        record_one("copy", String::new(), [x], output, |[x]| x.to_row_major())
+        record_one(COPY, String::new(), [x], output, |[x]| x.to_row_major())
     }
 
     fn empty(&'static self, shape: &Shape, dtype: DType) -> Array {

@@ -135,6 +135,9 @@ pub(crate) enum Work {
 /// The name of the call that refuses values.
 pub(crate) const CHECK: &str = "check";
 
+/// The name of the call that copies an array into row-major order.
+pub(crate) const COPY: &str = "copy";
+
 /// The name of the call that makes an array for parts.
 pub(crate) const EMPTY: &str = "empty";
 
@@ -448,11 +451,7 @@ pub fn record_call(
             made.len() == expected.len() && made.iter().zip(&expected).all(is_expected),
             "{name} returns {made:?}, it was recorded for {expected:?}"
         );
-        let row_major = |y: Array| match y.layout().is_row_major() || y.inline().is_some() {
-            true => y,
-            false => y.to_row_major(),
-        };
-        made.into_iter().map(row_major).collect()
+        made.into_iter().map(in_row_major_memory).collect()
     };
     let refs: Vec<&Array> = inputs.iter().collect();
     let Some(recording) = Recording::of(name, &refs) else {
@@ -471,6 +470,31 @@ pub fn record_call(
         run: Arc::new(run),
     };
     recording.write(work, &refs, slots)
+}
+
+/// Returns the same elements as [`record_call`] returns them: in row-major memory, even if they repeat one
+/// value, of which a sum may differ in the last bit from one of elements. A single element is in no memory.
+///
+/// ```
+/// use bibun_array::{Array, in_row_major_memory};
+/// let ones = Array::from(1.0).broadcast_to([3]);
+/// assert_eq!(ones.strides(), [0]);
+/// assert_eq!(in_row_major_memory(ones).strides(), [1]);
+/// ```
+#[must_use]
+pub fn in_row_major_memory(y: Array) -> Array {
+    match y.inline() {
+        Some(element) if y.size() > 1 => {
+            with_word!(y.dtype(), W => {
+                Array::moved(y.dtype(), y.shape().clone(), |out: &mut [W]| out.fill(W::of(element)))
+            })
+        }
+        Some(_) => y,
+        None if y.size() == 1 && y.buffer().is_some() => {
+            Array::constant(y.element_at(y.layout().offset), y.shape().clone())
+        }
+        None => y.to_row_major(),
+    }
 }
 
 /// Panics with an error about what no trace can do. If the function that is being traced catches it,

@@ -4,7 +4,9 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use bibun_array::{Array, DType, Draws, Shape, Tracer, is_traced, record_call, undrawn};
+use bibun_array::{
+    Array, DType, Draws, Shape, Tracer, in_row_major_memory, is_traced, record_call, undrawn,
+};
 
 pub(super) use super::super::derived::Forward;
 use super::super::derived::{
@@ -166,12 +168,12 @@ impl ControlCall {
         outputs.iter().map(|y| self.in_order(y.array())).collect()
     }
 
-    /// Returns a result in the order in memory that it has in a program. Later sums may depend on it, to
+    /// Returns a result in the memory that it has in a program. Later sums may depend on it, to
     /// the last bit.
     fn in_order(&self, y: Array) -> Array {
         match self.is_step {
             true => y,
-            false => y.to_row_major(),
+            false => in_row_major_memory(y),
         }
     }
 
