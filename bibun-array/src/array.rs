@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use crate::call::calling;
 use crate::device::{Device, Memory, uploaded};
 use crate::dtype::{with_dtype, with_word};
 use crate::error::allocating;
@@ -528,6 +529,9 @@ impl Array {
             copy.extend_from_slice(elements);
             copy
         };
+        if self.buffer().is_none() && self.inline().is_none() {
+            return self.on_host("to_vec").to_vec();
+        }
         allocating("to_vec", || match self.as_slice::<T>() {
             Some(elements) => copied(elements),
             None => match self.inline() {
@@ -603,6 +607,7 @@ impl Array {
                     ..Layout::default()
                 };
                 let part = self.with_layout(part);
+                let _called = calling(asked_by);
                 self.device().download(&part, asked_by).element(&[])
             }
         }
@@ -724,7 +729,10 @@ impl Array {
     pub(crate) fn on_host(&self, asked_by: &'static str) -> Self {
         match self.device() == cpu() {
             true => self.to_row_major(),
-            false => allocating(asked_by, || self.device().download(self, asked_by)),
+            false => {
+                let _called = calling(asked_by);
+                allocating(asked_by, || self.device().download(self, asked_by))
+            }
         }
     }
 

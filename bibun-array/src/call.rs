@@ -90,6 +90,23 @@ impl Drop for Entered {
     }
 }
 
+/// Begins a function of this crate that a device carries out, until the result is dropped: its errors name
+/// the caller's line.
+#[track_caller]
+pub(crate) fn calling(function: &'static str) -> Entered {
+    let location = std::panic::Location::caller();
+    let call = match Call::running() {
+        Some(call) if call.is_around(location) => call,
+        Some(_) | None => Call {
+            function,
+            location,
+            sources: SOURCES,
+            is_composite: false,
+        },
+    };
+    call.enter()
+}
+
 /// Puts the running call aside until the result is dropped.
 pub(crate) fn put_aside() -> Entered {
     Entered(RUNNING.take())

@@ -11,6 +11,7 @@ use crate::error::{Error, refuse};
 use crate::leaf::Leaf;
 use crate::node::{Edge, Node};
 use crate::surroundings::{Aside, keep_to_this_task};
+use crate::variable::Variable;
 
 thread_local! {
     static MODE: Cell<Mode> = const { Cell::new(Mode::START) };
@@ -254,6 +255,24 @@ pub(crate) fn expect_to_stay(leaf: &Arc<Leaf>, function: &'static str, value: Op
                     would happen once and not in every run; return the value, and change the leaf \
                     outside";
         refuse(Error::argument(function, what));
+    }
+}
+
+/// Refuses to read the gradient of an argument of a trace, or of a leaf that was there before.
+#[track_caller]
+pub(crate) fn expect_known_gradient(x: &Variable) {
+    let mut is_outside = false;
+    with_seal(|seal| {
+        let is_compiled = seal.function == "compile";
+        let is_there_before = x.is_leaf() && seal.is_broken_by(&x.home());
+        let is_traced = || x.plain_array().is_some_and(|x| is_traced(&x));
+        is_outside = is_compiled && (is_there_before || is_traced());
+    });
+    if is_outside {
+        let what = "reads the gradient of a Variable while `compile` traces a function, which would be that \
+                    of this moment in every run; make the gradient part of the argument, or compute it \
+                    here by `grad` or `value_and_grad`";
+        refuse(Error::argument("grad", what));
     }
 }
 

@@ -150,6 +150,11 @@ pub(crate) enum Captured {
 }
 
 impl Captured {
+    /// Whether this is a leaf that is frozen now.
+    pub(crate) fn is_frozen(&self) -> bool {
+        matches!(self, Self::Leaf(owner) if owner.leaf().is_frozen())
+    }
+
     /// Returns the value as this thread sees it, as a constant.
     pub(crate) fn get(&self) -> Variable {
         match self {

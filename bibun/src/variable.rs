@@ -424,7 +424,7 @@ impl Variable {
 
     /// Returns the edge that stores the name, the gradient and the hooks: the edge of this Variable,
     /// or the edge that it would have if it were not frozen.
-    fn home(&self) -> Edge {
+    pub(crate) fn home(&self) -> Edge {
         match &self.0 {
             Kind::Fixed { edge, .. } => edge.clone(),
             Kind::Leaf(owner) => Edge::Leaf(Arc::clone(owner.leaf())),
@@ -721,7 +721,13 @@ impl Variable {
 
     /// Returns the gradient that [`Variable::backward`] accumulated here, or `None` if none has
     /// arrived.
+    ///
+    /// # Panics
+    /// Panics in a function that [`compile`](crate::compile) traces, because the gradient would be that of
+    /// this moment in every run. (One computed there, by [`grad`](crate::grad) and the like, can be used.)
+    #[track_caller]
     pub fn grad(&self) -> Option<Self> {
+        scope::expect_known_gradient(self);
         self.home().gradient()
     }
 

@@ -135,6 +135,87 @@ fn results_that_repeat_one_value_have_the_same_bits() {
 }
 
 #[test]
+fn what_a_trace_cannot_know_is_an_error_at_its_own_line() {
+    use std::sync::Mutex;
+    let x = Variable::constant([1.0, 2.0]);
+    type Read = fn(&Variable) -> Variable;
+    let reads: [(u32, Read); 4] = [
+        (line!(), |x| x * x.sum(..).item::<f64>()),
+        (line!(), |x| x * x.to_vec::<f64>()[0]),
+        (line!(), |x| match x.array().element(&[0]) {
+            _ => x.clone(),
+        }),
+        (line!(), |x| x.grad().unwrap_or_else(|| x.clone())),
+    ];
+    for (line, f) in reads {
+        let error = attempt(|| compile(f).call(&x)).unwrap_err().to_string();
+        let place = format!("{}:{line}:", file!());
+        assert!(error.contains(&place), "{error} is not at {place}");
+    }
+    // Values that were kept from a trace say so at the line that uses them.
+    static KEPT: Mutex<Option<Variable>> = Mutex::new(None);
+    let keeps = compile(|x: &Variable| {
+        let y = x.sin();
+        *KEPT.lock().unwrap() = Some(y.clone());
+        y
+    });
+    keeps.call(&x);
+    let kept = KEPT.lock().unwrap().take().unwrap();
+    let line = line!() + 1;
+    let error = attempt(|| kept.to_vec::<f64>());
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("while it was traced"), "{error}");
+    assert!(error.contains(&format!("{}:{line}:", file!())), "{error}");
+}
+
+#[test]
+fn gradients_of_leaves_are_not_read_in_a_trace() {
+    let w = Variable::new([1.0, 2.0]);
+    w.square().sum(..).backward();
+    let own = w.clone();
+    let captured = compile(move |x: &Variable| x * own.grad().unwrap());
+    let x = Variable::constant([3.0, 4.0]);
+    let error = attempt(|| captured.call(&x)).unwrap_err().to_string();
+    assert!(error.starts_with("grad: reads the gradient"), "{error}");
+    let given = compile(|w: &Variable| w * w.grad().unwrap());
+    for error in [
+        attempt(|| given.call(&w)),
+        attempt(|| given.call_donated(w.clone())),
+    ] {
+        let error = error.unwrap_err().to_string();
+        assert!(error.starts_with("grad: reads the gradient"), "{error}");
+    }
+}
+
+/// A frozen leaf is a constant, and one that is not would lose its gradient.
+#[test]
+fn a_captured_leaf_that_is_unfrozen_is_seen() {
+    let w = Variable::new([1.0, 2.0]);
+    w.freeze();
+    let own = w.clone();
+    let f = compile(move |x: &Variable| (x * &own).sum(..));
+    let x = Variable::new([3.0, 4.0]);
+    for x in [x.clone(), x.detach()] {
+        assert_eq!(f.call(&x).item::<f64>(), 11.0);
+    }
+    w.unfreeze();
+    for x in [x.clone(), x.detach()] {
+        let error = attempt(|| f.call(&x)).unwrap_err().to_string();
+        assert!(
+            error.contains("captures a Variable that has history"),
+            "{error}"
+        );
+    }
+    w.freeze();
+    let traces = f.traces();
+    assert_eq!((f.call(&x).item::<f64>(), f.traces()), (11.0, traces));
+    // A trace that failed left no program, and does not count.
+    let f = compile(|x: &Variable| 2.0 * x.sum(0).broadcast_to(x.shape())).limit(1);
+    assert!(attempt(|| f.call(&Variable::constant(1.0))).is_err());
+    assert_eq!((f.call(&x).size(), f.traces()), (2, 1));
+}
+
+#[test]
 fn derivatives_of_compiled_functions_are_those_of_the_function() {
     let f = |x: &Variable| (x.sin() * x.exp() / (1.0 + x.square())).sum(..);
     let compiled = compile(f);

@@ -149,6 +149,15 @@ fn picked(x: &Array, shape: impl Into<Shape>) -> SlotSpec {
     output
 }
 
+/// Raises an error if the trace of an array has ended.
+fn expect_going_on(x: &Array, function: &'static str) {
+    if let Some(slot) = super::slot(x)
+        && !slot.recording.is_going_on()
+    {
+        slot.recording.escaped(function);
+    }
+}
+
 /// Raises an error about a traced array.
 #[track_caller]
 fn refuse(x: &Array, error: Error) -> ! {
@@ -176,6 +185,7 @@ impl Device for Trace {
     }
 
     fn download(&'static self, x: &Array, asked_by: &'static str) -> Array {
+        expect_going_on(x, asked_by);
         let name = super::slot(x).map_or("trace", |slot| slot.recording.name);
         let what = format!(
             "reads the elements of a value, but {name} is tracing its function, and no value has \
@@ -186,6 +196,7 @@ impl Device for Trace {
     }
 
     fn nonzero(&'static self, x: &Array) -> Array {
+        expect_going_on(x, "nonzero");
         let name = super::slot(x).map_or("trace", |slot| slot.recording.name);
         let what = format!(
             "the shape of the result depends on values, but {name} is tracing its function, and no \

@@ -640,6 +640,11 @@ impl Recording {
         found.unwrap_or_else(|| Arc::clone(self))
     }
 
+    /// Whether the function is being traced on this thread.
+    fn is_going_on(self: &Arc<Self>) -> bool {
+        CURRENT.with_borrow(|all| all.iter().any(|other| other.goes_on_from(self)))
+    }
+
     /// A value that was kept from a trace that has ended, or from another one.
     #[cold]
     #[track_caller]

@@ -125,6 +125,8 @@ pub(super) struct Traced {
     pub(super) notes: Notes,
     /// The buffers and leaves that the function reads, which are inputs behind those of the argument.
     captured: Vec<Captured>,
+    /// Which of them were frozen while it was traced.
+    frozen: Vec<bool>,
     /// The buffers that it changes. Their new contents are outputs behind those of the result.
     changed: Vec<Buffer>,
     /// Whether a run depends on its inputs alone, so that all runs are the same.
@@ -141,6 +143,7 @@ impl Traced {
         captured: Vec<Captured>,
         changed: Vec<Buffer>,
     ) -> Self {
+        let frozen = captured.iter().map(Captured::is_frozen).collect();
         let is_alone = captured.is_empty() && changed.is_empty();
         let sees_nothing = is_alone && program.sees_inputs_alone();
         Self {
@@ -148,6 +151,7 @@ impl Traced {
             program,
             notes,
             captured,
+            frozen,
             changed,
             sees_nothing,
             times: Mutex::default(),
@@ -162,6 +166,12 @@ impl Traced {
         };
         let signature = Signature::of(&[], &[]);
         Self::new(signature, program, notes, Vec::new(), Vec::new())
+    }
+
+    /// Whether the program is for these inputs, and for leaves that are frozen as they are now.
+    pub(super) fn fits(&self, inputs: &[Array], leaves: &[bool]) -> bool {
+        let frozen = self.captured.iter().map(Captured::is_frozen);
+        self.signature.fits(inputs, leaves) && self.frozen.iter().copied().eq(frozen)
     }
 
     /// The inputs, and those that the function captures.
@@ -249,7 +259,7 @@ impl Signature {
         }
     }
 
-    pub(super) fn fits(&self, inputs: &[Array], leaves: &[bool]) -> bool {
+    fn fits(&self, inputs: &[Array], leaves: &[bool]) -> bool {
         let mut all = self.inputs.iter().zip(inputs);
         self.is_training == scope::is_training()
             && self.is_recording == scope::is_recording()
@@ -301,7 +311,7 @@ impl Core {
     /// The program for these inputs, if there is one.
     fn known(&self, inputs: &[Array], leaves: &[bool]) -> Option<Arc<Traced>> {
         let mut traced = lock(&self.traced);
-        let fits = |one: &Arc<Traced>| one.signature.fits(inputs, leaves);
+        let fits = |one: &Arc<Traced>| one.fits(inputs, leaves);
         let known = traced.iter().rposition(fits)?;
         traced[known..].rotate_left(1);
         traced.last().cloned()
@@ -335,8 +345,9 @@ impl Core {
             return known;
         }
         let signature = Signature::of(inputs, leaves);
-        self.count_trace(&signature.inputs);
-        let made = trace(&*self.forward, inputs, scopes, signature, self.runs_again);
+        let made = self.tracing(&signature.inputs.clone(), || {
+            trace(&*self.forward, inputs, scopes, signature, self.runs_again)
+        });
         let made = Arc::new(made);
         let mut traced = lock(&self.traced);
         if traced.len() == PROGRAMS {
@@ -362,7 +373,7 @@ impl Core {
             let fits = |one: &Arc<Differentiable>| {
                 one.wanted == wanted
                     && (with_gradient || one.gradient.is_none())
-                    && one.traced.signature.fits(inputs, &[])
+                    && one.traced.fits(inputs, &[])
             };
             if let Some(i) = known.iter().rposition(fits) {
                 known[i..].rotate_left(1);
@@ -370,8 +381,9 @@ impl Core {
             }
         }
         let signature = Signature::of(inputs, &[]);
-        self.count_trace(&signature.inputs);
-        let made = Differentiable::trace(self, wanted, with_gradient, inputs, scopes, signature);
+        let made = self.tracing(&signature.inputs.clone(), || {
+            Differentiable::trace(self, wanted, with_gradient, inputs, scopes, signature)
+        });
         let made = Arc::new(made);
         let mut known = lock(&self.differentiable);
         if known.len() == PROGRAMS {
@@ -386,12 +398,21 @@ impl Core {
         (self.forward)(inputs)
     }
 
-    /// Counts one more trace.
-    pub(super) fn count_trace(&self, inputs: &[InputSpec]) {
+    /// Counts one more trace, unless it fails.
+    pub(super) fn tracing<T>(&self, inputs: &[InputSpec], trace: impl FnOnce() -> T) -> T {
+        /// A trace that fails leaves no program.
+        struct Failed<'a>(Option<&'a Counts>);
+        impl Drop for Failed<'_> {
+            fn drop(&mut self) {
+                if let Some(counts) = self.0 {
+                    counts.traces.fetch_sub(1, Ordering::Relaxed);
+                }
+            }
+        }
         let traces = self.counts.traces.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut failed = Failed(Some(&self.counts));
         let limit = self.counts.limit.load(Ordering::Relaxed);
         if traces > limit {
-            self.counts.traces.fetch_sub(1, Ordering::Relaxed);
             let specs: Vec<String> = inputs
                 .iter()
                 .map(|(shape, dtype, ..)| format!("{dtype} {shape}"))
@@ -404,6 +425,9 @@ impl Core {
             );
             raise(Error::argument("compile", what));
         }
+        let made = trace();
+        failed.0 = None;
+        made
     }
 
     /// The programs of the function and of its rules that were used last, to be shown.

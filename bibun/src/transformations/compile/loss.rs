@@ -72,9 +72,7 @@ impl<A: Tree> LossPrograms<A> {
             argument, programs, ..
         } = &mut self.known[at];
         let mut fitting = programs.iter();
-        let fits = |(own, traced): &(Vec<bool>, Traced)| {
-            *own == asked && traced.signature.fits(&arrays, &[])
-        };
+        let fits = |(own, traced): &(Vec<bool>, Traced)| *own == asked && traced.fits(&arrays, &[]);
         let program = fitting.position(fits).unwrap_or_else(|| {
             let forward = |inputs: &[Variable]| {
                 let (inputs, targets) = watched(inputs, |i| asked[i]);

@@ -172,8 +172,8 @@ impl Differentiable {
     ) -> Option<Arc<Traced>> {
         let ways = self.ways_of(back)?;
         known(&ways.pulled, back, cotangents, &[], || {
-            core.count_trace(&cotangents.iter().map(spec).collect::<Vec<_>>());
-            ways.pulled(back, cotangents).map(Arc::new)
+            let specs: Vec<InputSpec> = cotangents.iter().map(spec).collect();
+            core.tracing(&specs, || ways.pulled(back, cotangents).map(Arc::new))
         })
     }
 
@@ -192,8 +192,10 @@ impl Differentiable {
             return None;
         }
         known(&ways.differentiable, back, cotangents, wanted, || {
-            core.count_trace(&cotangents.iter().map(spec).collect::<Vec<_>>());
-            ways.differentiable(back, cotangents, wanted).map(Arc::new)
+            let specs: Vec<InputSpec> = cotangents.iter().map(spec).collect();
+            core.tracing(&specs, || {
+                ways.differentiable(back, cotangents, wanted).map(Arc::new)
+            })
         })
     }
 
