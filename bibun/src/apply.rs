@@ -179,14 +179,16 @@ fn constant_edge(function: &'static str, call: &Call<'_>, watched: bool) -> Opti
         Edge::Cut(Cut::Absent) => absent(function, call.location),
         edge => any | edge.is_some(),
     });
+    let recording = scope::is_recording();
     if has_history {
         scope::with_seal(|seal| {
-            if call.edges.iter().any(|edge| seal.is_broken_by(edge)) {
+            // A program reads leaves in every run, and without recording no gradient is lost.
+            let is_harmless = !recording && seal.function == "compile";
+            if !is_harmless && call.edges.iter().any(|edge| seal.is_broken_by(edge)) {
                 broken(seal, "has history", function, call.location);
             }
         });
     }
-    let recording = scope::is_recording();
     let differentiable = watched || has_history && recording;
     let is_float = |spec: &Spec| spec.dtype.is_float();
     if differentiable && (call.output_specs.is_none() || specs.iter().any(is_float)) {
@@ -322,7 +324,7 @@ fn broken(seal: &scope::Seal, why: &str, user: &'static str, location: Location)
         function: seal.function,
         what: format!(
             "the function captures a Variable that {why}, and its gradient would be lost; hand it \
-             in as part of the argument ({user} uses it)"
+             in as part of the argument ({user} uses it), or `detach` it if it is a constant here"
         ),
         location,
     };

@@ -187,6 +187,29 @@ fn gradients_of_leaves_are_not_read_in_a_trace() {
     }
 }
 
+/// Where nothing is recorded, no gradient is lost, and leaves are read in every run.
+#[test]
+fn captured_leaves_are_constants_under_no_grad() {
+    let g = &mut Generator::new(3);
+    let net = Arc::new((Linear::new(3, 4, g), BatchNorm::new(4)));
+    let own = Arc::clone(&net);
+    let forward = move |x: &Variable| own.1.forward(&own.0.forward(x)).square().sum(..);
+    let again = forward.clone();
+    let f = compile(move |x: &Variable| eval_mode(|| no_grad(|| forward(x))));
+    for i in 0..3 {
+        let x = normal(&[5, 3], i);
+        same_bits(&f.call(&x), &eval_mode(|| again(&x)).detach());
+        net.0.weight.set_array(normal(&[4, 3], 7 + i).array());
+    }
+    let around = compile(again.clone());
+    let x = normal(&[5, 3], 9);
+    same_bits(
+        &no_grad(|| eval_mode(|| around.call(&x))),
+        &eval_mode(|| again(&x)).detach(),
+    );
+    assert!(attempt(|| eval_mode(|| around.call(&x))).is_err());
+}
+
 /// A frozen leaf is a constant, and one that is not would lose its gradient.
 #[test]
 fn a_captured_leaf_that_is_unfrozen_is_seen() {

@@ -809,7 +809,7 @@ fn captured_history_is_refused() {
     let message = |name| {
         format!(
             "{name}: the function captures a Variable that has history, and its gradient would be \
-             lost; hand it in as part of the argument (multiply uses it), called at "
+             lost; hand it in as part of the argument (multiply uses it), or `detach` it if it is a constant here, called at "
         )
     };
     let captured = w.clone();

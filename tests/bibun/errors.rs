@@ -319,7 +319,7 @@ fn a_checkpoint_must_not_capture_history() {
     let error = attempt(|| checkpoint(move |x| x * &captured, &x)).expect_err("an error");
     let here = (file!(), line!() - 1);
     let message = "checkpoint: the function captures a Variable that has history, and its gradient \
-                   would be lost; hand it in as part of the argument (multiply uses it), called at ";
+                   would be lost; hand it in as part of the argument (multiply uses it), or `detach` it if it is a constant here, called at ";
     assert!(error.to_string().starts_with(message), "{error}");
     let location = error.location();
     assert_eq!((location.file(), location.line()), here, "{error}");

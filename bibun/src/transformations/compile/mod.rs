@@ -309,7 +309,7 @@ where
         shown::save(&self.programs(), path.as_ref())
     }
 
-    /// Compares the program with the function itself: computes both and compares all bits. Both see the
+    /// Compares the program with the function itself: computes both and compares all bits (all NaNs count as one). Both see the
     /// same buffers and the same masks of dropout, and buffers change once.
     ///
     /// # Errors

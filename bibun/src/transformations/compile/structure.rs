@@ -93,8 +93,9 @@ impl Structure {
         let needs_path = visitor.is_path_asked();
         if let Some(opaque) = opaque {
             let what = format!(
-                "{opaque}, which is no Tree and has neither `Hash` nor `Debug`, so a later call could \
-                 not tell whether it has changed; implement one of them, or capture the value"
+                "{opaque}, which is no Tree and has neither `Hash` nor `Debug` where it stands, so a \
+                 later call could not tell whether it has changed; implement one of them (a generic field \
+                 needs the bound on its struct), or capture the value"
             );
             raise(Error::argument("compile", what));
         }
