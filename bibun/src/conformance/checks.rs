@@ -240,7 +240,7 @@ fn differences(map: &Map, generator: &mut Generator) -> Verdict {
     };
     for (how, tangents) in [("recorded", recorded), ("unrecorded", unrecorded)] {
         let tangents = flat(&tangents);
-        if let Some((position, expected)) = disagreement(&tangents, &curve, TOLERANCE) {
+        if let Some((position, expected)) = disagreement(&tangents, &curve, 0.0, TOLERANCE) {
             let found = tangents[position];
             return Err(format!(
                 "jvp ({how}) against finite differences: element {position} is {found:e}, expected \
