@@ -187,6 +187,60 @@ fn gradients_of_leaves_are_not_read_in_a_trace() {
     }
 }
 
+/// A convolution and the passes around it go through some examples at a time.
+#[test]
+fn convolutions_and_passes_share_examples_with_the_same_bits() {
+    type Three = (Variable, Variable, Variable);
+    // Examples, channels, results, rows, columns, groups, and the kernel with its stride and dilation.
+    let cases = [
+        (32, 3, 8, 32, 32, 1, 3, 1, 1),
+        (17, 16, 24, 9, 7, 2, 3, 1, 1),
+        (33, 8, 8, 5, 5, 8, 3, 1, 1),
+        (16, 16, 32, 8, 8, 1, 1, 1, 1),
+        (16, 32, 32, 8, 8, 2, 1, 1, 1),
+        (20, 4, 6, 13, 11, 1, 3, 2, 1),
+        (9, 4, 6, 13, 11, 1, 3, 1, 2),
+        (5, 2, 3, 40, 40, 1, 5, 3, 1),
+    ];
+    for (n, channels, results, rows, columns, groups, kernel, stride, dilation) in cases {
+        let x = normal(&[n, channels, rows, columns], 1);
+        let w = normal(&[results, channels / groups, kernel, kernel], 2);
+        let b = normal(&[results], 3);
+        let options = ConvOptions::new()
+            .groups(groups)
+            .stride([stride; 2])
+            .dilation([dilation; 2])
+            .padding([kernel / 2; 2]);
+        let own = options.clone();
+        let f = move |(x, w, b): &Three| {
+            let y = relu(conv2d(x.tanh(), w, b, &options));
+            let wide = 0.5 * relu(conv2d(x.flip(-1) * 2.0, w, None, &options));
+            (y.sum([1, 2, 3]), wide)
+        };
+        let gradients = move |argument: &Three| {
+            let loss = |(x, w, b): &Three| relu(conv2d(x.sin(), w, b, &own)).square().sum(..);
+            grad(loss, argument)
+        };
+        let (f, gradients) = (compile(f), compile(gradients));
+        for dtype in [DType::F32, DType::F64] {
+            let argument = (x.cast(dtype), w.cast(dtype), b.cast(dtype));
+            for threads in [1, 3, 40] {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+                let pool = pool.build().expect("threads");
+                pool.install(|| {
+                    f.check(&argument).unwrap();
+                    gradients.check(&argument).unwrap();
+                });
+            }
+        }
+        assert!(f.to_string().contains("rows at a time"), "{f}");
+        assert!(
+            gradients.to_string().contains("rows at a time"),
+            "{gradients}"
+        );
+    }
+}
+
 /// Where nothing is recorded, no gradient is lost, and leaves are read in every run.
 #[test]
 fn captured_leaves_are_constants_under_no_grad() {

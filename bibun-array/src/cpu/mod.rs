@@ -29,6 +29,7 @@ use std::sync::Arc;
 
 use pulp::{Simd, WithSimd};
 
+pub(crate) use convolution::ConvolutionRows;
 pub(crate) use elementwise::output_layout;
 pub(crate) use fused::Fused;
 #[doc(hidden)]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::convolution::{self, ConvolutionRows};
 use super::elementwise::{Input, PARALLEL};
 use super::fused::Fused;
 use super::matmul;
@@ -65,6 +66,8 @@ pub(crate) enum RowWork {
     SumOfColumns,
     /// `alpha a b + beta c` for rows of `a`, with a `b` of this size.
     Product { alpha: f64, beta: f64, size: usize },
+    /// Each row is an example.
+    Convolution(Arc<ConvolutionRows>),
 }
 
 /// A step, with the values that it reads and writes.
@@ -110,7 +113,8 @@ impl Rows {
                 RowWork::Reduce(_)
                 | RowWork::Fold(_)
                 | RowWork::SumOfColumns
-                | RowWork::Product { .. } => &[0],
+                | RowWork::Product { .. }
+                | RowWork::Convolution(_) => &[0],
             };
             for &table in tables {
                 if let RowSource::Array(array) = step.inputs[table] {
@@ -141,7 +145,14 @@ impl Rows {
         };
         let share = (rows * plan.widest / BLOCKS).clamp(LEAST_BLOCK, BLOCK);
         plan.block = (share / plan.widest).clamp(1, piece.unwrap_or(rows));
-        if plan.products() > 0 {
+        let at_once = plan.steps.iter().filter_map(|step| match &step.work {
+            RowWork::Convolution(convolution) => Some(convolution.at_once()),
+            _ => None,
+        });
+        if let Some(most) = at_once.max() {
+            // The numbers are powers of two, or there is one.
+            plan.block = plan.block.next_multiple_of(most).min(rows);
+        } else if plan.products() > 0 {
             plan.block = matmul::block_of_rows(plan.block, rows).min(piece.unwrap_or(rows));
         }
         plan.piece = piece.unwrap_or(plan.block);
@@ -149,9 +160,14 @@ impl Rows {
     }
 
     /// Computes the outputs in the order of the values, or returns `None` if an array that is read as
-    /// rows turns out to repeat a single value.
+    /// rows turns out to repeat a single value, or a convolution would not employ all threads.
     pub(crate) fn run(&self, arrays: &[Array]) -> Option<Vec<Array>> {
         if (self.read_as_rows.iter()).any(|&i| arrays[i].inline().is_some()) {
+            return None;
+        }
+        let is_convolution = |step: &RowStep| matches!(step.work, RowWork::Convolution(_));
+        let is_short = || self.rows.div_ceil(self.piece) < rayon::current_num_threads();
+        if self.steps.iter().any(is_convolution) && is_short() {
             return None;
         }
         Some(shared(|| self.computed(arrays)))
@@ -159,6 +175,7 @@ impl Rows {
 
     fn computed(&self, arrays: &[Array]) -> Vec<Array> {
         let arrays = &*self.with_factors(arrays);
+        let weights = &self.weights(arrays)[..];
         let mut buffers: Vec<Option<Buffer>> = (self.values.iter())
             .map(|value| {
                 let size = value.layout.shape.size();
@@ -181,7 +198,7 @@ impl Rows {
         let threads = elements >= PARALLEL && rayon::current_num_threads() > 1;
         let per_piece = (parts, chunks(&mut sums, 1));
         for_each_run(per_piece, threads, 1, &|first, run| {
-            let mut scratch = Scratch::new(self, arrays);
+            let mut scratch = Scratch::new(self, arrays, weights);
             for_each_of(first, run, &mut |piece, (outs, sums)| {
                 scratch.piece(piece * self.piece, outs, &mut sums[0]);
             });
@@ -203,7 +220,10 @@ impl Rows {
     pub(crate) fn assembly(&self) -> Vec<String> {
         let code = |step: &RowStep| match &step.work {
             RowWork::Pass(fused) | RowWork::Fold(fused) => fused.assembly(),
-            RowWork::Reduce(_) | RowWork::SumOfColumns | RowWork::Product { .. } => None,
+            RowWork::Reduce(_)
+            | RowWork::SumOfColumns
+            | RowWork::Product { .. }
+            | RowWork::Convolution(_) => None,
         };
         self.steps.iter().filter_map(code).collect()
     }
@@ -222,10 +242,25 @@ impl Rows {
         arrays
     }
 
+    /// The weights of each step that is a convolution.
+    fn weights(&self, arrays: &[Array]) -> Vec<Option<convolution::Weights>> {
+        let steps = self
+            .steps
+            .iter()
+            .map(|step| match (&step.work, step.inputs.get(1)) {
+                (RowWork::Convolution(convolution), Some(RowSource::Array(w))) => {
+                    Some(convolution.weights(&arrays[*w]))
+                }
+                _ => None,
+            });
+        steps.collect()
+    }
+
     /// The number of multiplications for a row.
     fn products(&self) -> usize {
-        let sizes = self.steps.iter().map(|step| match step.work {
-            RowWork::Product { size, .. } => size,
+        let sizes = self.steps.iter().map(|step| match &step.work {
+            RowWork::Product { size, .. } => *size,
+            RowWork::Convolution(convolution) => convolution.products(),
             _ => 0,
         });
         sizes.sum()
@@ -256,12 +291,19 @@ impl fmt::Display for Rows {
 struct Scratch<'a> {
     plan: &'a Rows,
     arrays: &'a [Array],
+    /// The weights of each step that is a convolution, and its own memory.
+    weights: &'a [Option<convolution::Weights>],
+    convolutions: Vec<Option<convolution::Scratch>>,
     /// The memory of values that are no outputs, and of single numbers, which passes repeat.
     buffers: Vec<Option<Buffer>>,
 }
 
 impl<'a> Scratch<'a> {
-    fn new(plan: &'a Rows, arrays: &'a [Array]) -> Self {
+    fn new(
+        plan: &'a Rows,
+        arrays: &'a [Array],
+        weights: &'a [Option<convolution::Weights>],
+    ) -> Self {
         let buffers = plan
             .values
             .iter()
@@ -270,9 +312,15 @@ impl<'a> Scratch<'a> {
                 let is_own = output.is_none() || value.width == 1;
                 (is_own && *is_made).then(|| Buffer::of(value.dtype, plan.block * value.width))
             });
+        let convolutions = plan.steps.iter().map(|step| match &step.work {
+            RowWork::Convolution(own) => own.scratch(plan.values[step.outputs[0]].dtype),
+            _ => None,
+        });
         Self {
             plan,
             arrays,
+            weights,
+            convolutions: convolutions.collect(),
             buffers: buffers.collect(),
         }
     }
@@ -304,7 +352,7 @@ impl<'a> Scratch<'a> {
     ) {
         let plan = self.plan;
         let mut sums = sums.iter_mut();
-        for step in &plan.steps {
+        for (number, step) in plan.steps.iter().enumerate() {
             // Outputs are taken out, so that inputs can be read.
             let mut own: SmallVec<[Option<Buffer>; 3]> = (step.outputs.iter())
                 .map(|&value| self.buffers[value].take())
@@ -346,7 +394,10 @@ impl<'a> Scratch<'a> {
                     }
                 });
             }
-            self.step(step, start, rows, &readable, &mut targets);
+            let mut own_scratch = self.convolutions[number].take();
+            let convolved = (self.weights[number].as_ref(), own_scratch.as_mut());
+            self.step(step, convolved, start, rows, &readable, &mut targets);
+            self.convolutions[number] = own_scratch;
             for (target, &value) in targets.iter().zip(&step.outputs) {
                 let out = self.plan.outputs[value].and_then(|output| writable[output].take());
                 if let Some(out) = out {
@@ -363,6 +414,10 @@ impl<'a> Scratch<'a> {
     fn step(
         &self,
         step: &RowStep,
+        (weights, scratch): (
+            Option<&convolution::Weights>,
+            Option<&mut convolution::Scratch>,
+        ),
         start: usize,
         rows: usize,
         outs: &[Option<Slice<'_>>],
@@ -400,6 +455,11 @@ impl<'a> Scratch<'a> {
                 let len = rows * self.plan.width(step.outputs[0]);
                 let out = targets[0].range(0, len);
                 matmul::rows([*alpha, *beta], source(0), b, c, rows, out);
+            }
+            RowWork::Convolution(convolution) => {
+                let len = rows * self.plan.width(step.outputs[0]);
+                let weights = weights.expect("they were made ready");
+                convolution.run(source(0), weights, scratch, targets[0].range(0, len));
             }
             RowWork::SumOfColumns => unreachable!("it has no rows of its own"),
         }

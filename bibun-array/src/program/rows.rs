@@ -8,7 +8,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::Planned;
-use crate::cpu::{Fused, RowSource, RowStep, RowValue, RowWork, Rows, matmul, reduce};
+use crate::cpu::{
+    ConvolutionRows, Fused, RowSource, RowStep, RowValue, RowWork, Rows, matmul, reduce,
+};
 use crate::formula::Target;
 use crate::shape::Layout;
 use crate::trace::{Along, AlongAxes, Operand, SlotSpec};
@@ -20,11 +22,14 @@ const AHEAD: usize = 8;
 /// The widest rows: beyond, not even one stays in the cache.
 const WIDEST: usize = 1 << 16;
 
+/// The same for examples of a convolution, whose next step gains from more distant caches, too.
+const WIDEST_EXAMPLE: usize = 1 << 20;
+
 /// The least number of rows, so that there is work for several threads.
 const FEWEST: usize = 16;
 
-/// The least number of rows of a product, and the most bytes of the right factors of a table, which
-/// stay in the cache while the rows go through.
+/// The least number of rows of a product, and the most bytes of the right factors and the weights of a table,
+/// which stay in the cache while the rows go through.
 const PRODUCT_ROWS: usize = 64;
 const FACTORS: usize = 1 << 20;
 
@@ -80,7 +85,7 @@ struct Table {
     widths: HashMap<usize, usize>,
     /// The slots from outside that are read row by row.
     read: HashSet<usize>,
-    /// The number of bytes of the right factors of products.
+    /// The number of bytes of the right factors of products and of the weights of convolutions.
     factors: usize,
     steps: Vec<Placed>,
 }
@@ -180,7 +185,8 @@ impl Table {
 
     /// Whether nothing is computed from the rows while they are in the cache.
     fn is_of_products(&self) -> bool {
-        let is_product = |step: &Placed| matches!(step.work, RowWork::Product { .. });
+        let is_product =
+            |step: &Placed| matches!(step.work, RowWork::Product { .. } | RowWork::Convolution(_));
         self.steps.iter().all(is_product)
     }
 
@@ -264,13 +270,15 @@ impl Table {
             fits.then_some(())
         };
         let mut factors = 0;
-        let (work, width, piece) = match (along.operation, shape) {
-            (AlongAxes::Reduce(reduction), TableShape::Rows(rows, width)) => {
+        let (work, width, piece) = match (&along.operation, shape) {
+            (&AlongAxes::Reduce(reduction), TableShape::Rows(rows, width)) => {
                 table(&operands[0], width)?;
                 let is_same = reduce::reduces_rows(reduction, dtype, rows, width);
                 is_same.then_some((RowWork::Reduce(reduction), 1, None))?
             }
             (AlongAxes::Reduce(Reduce::Sum), TableShape::Columns(rows, width)) => {
+                let no_examples = |step: &Placed| !matches!(step.work, RowWork::Convolution(_));
+                self.steps.iter().all(no_examples).then_some(())?;
                 table(&operands[0], width)?;
                 let piece = reduce::column_piece(dtype, rows, width)?;
                 let is_same = self.piece.is_none_or(|own| own == piece)
@@ -278,7 +286,21 @@ impl Table {
                 is_same.then_some((RowWork::SumOfColumns, 0, Some(piece)))?
             }
             (AlongAxes::Reduce(_), TableShape::Columns(..)) => return None,
-            (AlongAxes::Product { alpha, beta }, shape) => {
+            (AlongAxes::Convolve(convolution, made), shape) => {
+                let (rows, read) = shape.sizes();
+                table(&operands[0], read)?;
+                let made = ConvolutionRows::new(convolution, *made, rows, dtype)?;
+                let result = &slots[first].layout;
+                factors = operands[1].shape().size() * dtype.size();
+                let is_there = |slot: usize| !self.widths.contains_key(&slot);
+                let fits = operands[1].slot().is_none_or(is_there)
+                    && (self.factors == 0 || self.factors + factors <= FACTORS)
+                    && self.piece.is_none()
+                    && result.is_row_major();
+                let work = || RowWork::Convolution(Arc::new(made));
+                fits.then(|| (work(), result.shape.size() / rows, None))?
+            }
+            (&AlongAxes::Product { alpha, beta }, shape) => {
                 let (rows, depth) = shape.sizes();
                 table(&operands[0], depth)?;
                 let width = self.width_of_product(operands, dtype, [rows, depth], beta)?;
@@ -480,6 +502,9 @@ fn rows_of(item: &Planned) -> Option<usize> {
     };
     let shape = shape_of(along, &operands[0])?;
     let (rows, width) = shape.sizes();
+    if let AlongAxes::Convolve(..) = along.operation {
+        return (rows > 1 && width <= WIDEST_EXAMPLE).then_some(rows);
+    }
     let are_enough = rows >= FEWEST || rows * width <= WIDEST;
     (rows > 1 && width <= WIDEST && are_enough).then_some(rows)
 }
@@ -507,6 +532,11 @@ impl TableShape {
 /// The first operand of an operation as a table without gaps in memory, if it is one.
 fn shape_of(along: &Along, operand: &Operand) -> Option<TableShape> {
     let layout = operand.layout();
+    if let AlongAxes::Convolve(..) = along.operation {
+        let rows = *layout.shape.first()?;
+        let is_table = layout.is_row_major() && layout.shape.size() > 0;
+        return is_table.then(|| TableShape::Rows(rows, layout.shape.size() / rows));
+    }
     if let AlongAxes::Product { .. } = along.operation {
         let &[rows, width] = &layout.shape[..] else {
             return None;

@@ -428,10 +428,35 @@ impl Device for Trace {
             ConvolutionPart::Weights | ConvolutionPart::Output => a.shape()[0],
         };
         let output = result(convolution.shape(made, n), a.dtype());
-        let (parameters, convolution) = (format!("{convolution:?} {made:?}"), convolution.clone());
-        record_one("convolve", parameters, [a, b], output, move |[a, b]| {
-            cpu().convolve(&convolution, made, &a, &b)
-        })
+        let own = convolution.clone();
+        if made == ConvolutionPart::Weights {
+            let parameters = format!("{convolution:?} {made:?}");
+            return record_one("convolve", parameters, [a, b], output, move |[a, b]| {
+                cpu().convolve(&own, made, &a, &b)
+            });
+        }
+        // The examples come first.
+        let [examples, weights] = match made {
+            ConvolutionPart::Input => [b, a],
+            _ => [a, b],
+        };
+        let run = move |inputs: Vec<Array>| {
+            let [a, b] = match made {
+                ConvolutionPart::Input => [1, 0].map(|i: usize| &inputs[i]),
+                _ => [0, 1].map(|i| &inputs[i]),
+            };
+            vec![cpu().convolve(&own, made, a, b)]
+        };
+        let operation = AlongAxes::Convolve(convolution.clone(), made);
+        let mut results = record_along(
+            "convolve",
+            operation,
+            &[],
+            &[examples, weights],
+            [output],
+            run,
+        );
+        results.remove(0)
     }
 
     fn patches(&'static self, convolution: &Convolution, x: &Array) -> Array {

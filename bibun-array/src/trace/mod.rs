@@ -11,6 +11,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::convolution::{Convolution, ConvolutionPart};
 use crate::cpu::Join;
 use crate::dtype::with_word;
 use crate::kernel::Kernel;
@@ -152,9 +153,11 @@ pub(crate) struct Along {
 }
 
 /// An operation along axes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum AlongAxes {
     Reduce(Reduce),
+    /// A convolution of each example with weights, its second input, or the transposed one.
+    Convolve(Convolution, ConvolutionPart),
     /// `alpha a b + beta c`, one row for each of `a`.
     Product {
         alpha: f64,

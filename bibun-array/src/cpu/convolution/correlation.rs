@@ -31,7 +31,7 @@ pub(super) struct Correlation {
     pub(super) outputs: usize,
     pub(super) size: usize,
     /// The number of examples that are taken at once.
-    block: usize,
+    pub(super) block: usize,
     lanes: usize,
     pub(super) taps: usize,
     /// The starts of the rows of positions of the last phase, and their length.
@@ -311,7 +311,7 @@ impl Correlation {
     }
 
     /// Whether some of it is computed in vectors of channels.
-    fn is_in_channels(&self) -> bool {
+    pub(super) fn is_in_channels(&self) -> bool {
         self.phases.iter().any(|phase| phase.channels.is_some())
     }
 
@@ -347,33 +347,63 @@ impl Correlation {
         let panels = panels.as_ref().map(|panels| panels.as_slice::<T>());
         let scratch = || self.scratch::<T>();
         for_each_with(&scratch, out, len, threads, &|i, out, scratch| {
-            let work = match self.block {
-                1 => {
-                    let parts = self.outputs / outputs;
-                    let (part, group) = (i % parts, i / parts % self.groups);
-                    CorrelationBlock {
-                        example: i / parts / self.groups,
-                        examples: 1,
-                        groups: group..group + 1,
-                        channels: part * outputs..(part + 1) * outputs,
-                    }
+            self.part((i, outputs), x, (w, panels), scratch, out);
+        });
+    }
+
+    /// Computes the results of some examples on this thread. The weights may also be panels of all channels.
+    pub(super) fn run_some<T: Float>(
+        &self,
+        x: &[T],
+        weights: (&[T], Option<&[T]>),
+        scratch: &mut Scratch,
+        out: &mut [T],
+    ) {
+        let len = match self.block {
+            1 => self.outputs * self.size,
+            block => block * self.groups * self.outputs * self.size,
+        };
+        for (i, out) in out.chunks_mut(len).enumerate() {
+            self.part((i, self.outputs), x, weights, scratch, out);
+        }
+    }
+
+    /// Computes the part with this number: a block of examples with all groups, or so many channels of a
+    /// group of one example.
+    fn part<T: Float>(
+        &self,
+        (i, outputs): (usize, usize),
+        x: &[T],
+        (w, panels): (&[T], Option<&[T]>),
+        scratch: &mut Scratch,
+        out: &mut [T],
+    ) {
+        let work = match self.block {
+            1 => {
+                let parts = self.outputs / outputs;
+                let (part, group) = (i % parts, i / parts % self.groups);
+                CorrelationBlock {
+                    example: i / parts / self.groups,
+                    examples: 1,
+                    groups: group..group + 1,
+                    channels: part * outputs..(part + 1) * outputs,
                 }
-                block => CorrelationBlock {
-                    example: i * block,
-                    examples: out.len() / (self.groups * of_group),
-                    groups: 0..self.groups,
-                    channels: 0..outputs,
-                },
-            };
-            Arch::new().dispatch(Correlate {
-                correlation: self,
-                work,
-                x,
-                w,
-                panels,
-                out,
-                scratch,
-            });
+            }
+            block => CorrelationBlock {
+                example: i * block,
+                examples: out.len() / (self.groups * self.outputs * self.size),
+                groups: 0..self.groups,
+                channels: 0..outputs,
+            },
+        };
+        Arch::new().dispatch(Correlate {
+            correlation: self,
+            work,
+            x,
+            w,
+            panels,
+            out,
+            scratch,
         });
     }
 }

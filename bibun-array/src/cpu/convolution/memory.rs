@@ -82,7 +82,7 @@ pub(super) fn for_each_with<T: Float>(
 }
 
 /// Memory that one thread works in.
-pub(super) struct Scratch {
+pub(in crate::cpu) struct Scratch {
     /// The elements that are read, between their padding.
     pub(super) source: Buffer,
     /// The elements gathered from there.

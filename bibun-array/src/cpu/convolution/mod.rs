@@ -11,6 +11,8 @@
 //! which are last in its memory. Where vectors would stay half empty, their elements are first gathered
 //! into whole ones.
 //!
+//! A program may compute [some examples at a time](ConvolutionRows).
+//!
 //! Every element is a sum in an order that follows from the sizes of one group of the convolution
 //! and the number of examples, so that neither threads nor further groups change it.
 
@@ -22,6 +24,7 @@ mod memory;
 mod patches;
 mod phase;
 mod pointwise;
+mod rows;
 mod source;
 mod thin;
 
@@ -34,9 +37,12 @@ use crate::storage::list;
 use crate::{Array, Shape};
 use correlation::Correlation;
 use gradient::Gradient;
+pub(super) use memory::Scratch;
 use memory::Unit;
 pub(super) use patches::patches;
 use pointwise::{is_product, joined, pointwise};
+pub(crate) use rows::ConvolutionRows;
+pub(super) use rows::Weights;
 use thin::is_thin;
 
 /// The largest number of examples that are taken at once.
