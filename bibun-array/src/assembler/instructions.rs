@@ -108,6 +108,33 @@ pub(super) struct Plan<M: Machine> {
     pub(super) rows_of: Option<usize>,
 }
 
+impl<M: Machine> Plan<M> {
+    /// For each result, the inputs in whose memory it can be written: no turn reads an element of them behind
+    /// the instruction that stores the same element of the result.
+    pub(super) fn homes(&self) -> Vec<Vec<bool>> {
+        let mut homes = vec![vec![self.rows_of.is_none(); self.inputs.len()]; self.outputs.len()];
+        for segment in self.turns.iter().chain([&self.rest]) {
+            let mut stored: Vec<(u16, u8)> = Vec::new();
+            for instruction in &segment.instructions {
+                for source in instruction.sources() {
+                    let Origin::Input(input, copy) = self.values[source.index()].origin else {
+                        continue;
+                    };
+                    for (result, _) in stored.iter().filter(|(_, other)| *other == copy) {
+                        homes[usize::from(*result)][usize::from(input)] = false;
+                    }
+                }
+                stored.extend(M::stored(&instruction.what));
+            }
+        }
+        homes
+    }
+}
+
+/// The most results that are stored at the end of a turn, where all inputs have been read, so that they can be
+/// written to the memory of any of them.
+const LATE: usize = 4;
+
 /// Beyond this number of instructions a processor sees no other turn anyway.
 const LONG: usize = 400;
 
@@ -265,12 +292,13 @@ impl<M: Machine> Lowering<'_, M> {
             results.push((line, u16::try_from(k).ok()?));
         }
         results.sort_unstable();
+        let is_late = results.len() <= LATE && self.folds.iter().all(Option::is_none);
         for &line in &self.steps.order {
             for copy in 0..copies {
                 let value = self.line(line, copy)?;
                 self.of_lines[copy][line] = Some(value);
             }
-            if self.steps.all[line].is_result {
+            if self.steps.all[line].is_result && !is_late {
                 let first = results.partition_point(|&(other, _)| other < line);
                 let own = results[first..]
                     .iter()
@@ -279,9 +307,10 @@ impl<M: Machine> Lowering<'_, M> {
                     .collect::<Option<()>>()?;
             }
         }
-        // Those that need no instruction of the turn.
+        // Those that need no instruction of the turn come before others.
+        results.sort_by_key(|&(line, _)| !self.steps.all[line].is_leaf());
         for (line, result) in results {
-            if self.steps.all[line].is_leaf() {
+            if is_late || self.steps.all[line].is_leaf() {
                 self.result(line, result)?;
             }
         }

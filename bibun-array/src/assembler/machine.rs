@@ -56,6 +56,9 @@ pub(super) trait Machine: Copy + PartialEq + Debug + 'static {
     /// The instruction that stores the first lane of its source as the result of a row.
     fn store_one(result: u16) -> Self::Instruction;
 
+    /// The result that an instruction stores, and in which of the vectors of a turn.
+    fn stored(instruction: &Self::Instruction) -> Option<(u16, u8)>;
+
     fn output(plan: &Plan<Self>, is_listed: bool) -> Self::Output;
 
     /// Stores a register in a slot.

@@ -31,7 +31,7 @@ use instructions::Plan;
 use neon::Neon as Level;
 use order::Steps;
 use pages::Pages;
-pub(crate) use pages::Place;
+pub(crate) use pages::{Place, Read};
 use registers::assemble;
 use smallvec::SmallVec;
 #[cfg(target_arch = "x86_64")]
@@ -165,7 +165,21 @@ impl Code {
         outputs: &mut [SliceMut<'_>],
         next: &mut dyn FnMut(usize, &mut [Place]) -> usize,
     ) {
-        self.pages.run_rows(n, inputs, outputs, next);
+        self.pages.run_rows(n, &read_all(inputs), outputs, next);
+    }
+
+    /// Whether [`run_taking`](Self::run_taking) may write an output of `n` elements to the memory of an input.
+    pub(crate) fn may_take(&self, output: usize, input: usize, n: usize) -> bool {
+        n >= self.pages.least() && self.pages.may_take(output, input, n)
+    }
+
+    /// Fills the outputs, of which some have held inputs so far.
+    ///
+    /// # Panics
+    /// Panics if the numbers, dtypes or lengths of the slices are not those of the formula, or if
+    /// [`may_take`](Self::may_take) does not hold.
+    pub(crate) fn run_taking(&self, inputs: &[Read<'_>], outputs: &mut [SliceMut<'_>]) {
+        self.pages.run(outputs[0].len(), inputs, outputs);
     }
 
     /// Fills the outputs.
@@ -176,7 +190,7 @@ impl Code {
         let least = self.pages.least();
         let n = outputs[0].len();
         if n == 0 || n >= least {
-            return self.pages.run(n.max(1), inputs, outputs);
+            return self.pages.run(n.max(1), &read_all(inputs), outputs);
         }
         // Fewer elements than lanes are computed in longer slices.
         let known = self.pages.inputs();
@@ -196,7 +210,7 @@ impl Code {
             .iter_mut()
             .map(|padded| padded.slice_mut(least))
             .collect();
-        self.pages.run(least, &longer, &mut targets);
+        self.pages.run(least, &read_all(&longer), &mut targets);
         drop(targets);
         for (output, filled) in outputs.iter_mut().zip(&filled) {
             assert_eq!(output.len(), n, "another length of an output");
@@ -236,6 +250,11 @@ impl Code {
         }
         text
     }
+}
+
+/// Inputs that no output has held.
+fn read_all<'a>(inputs: &[Slice<'a>]) -> SmallVec<[Read<'a>; 8]> {
+    inputs.iter().map(|&x| Read::Slice(x)).collect()
 }
 
 /// A number of elements beyond which code is the same.

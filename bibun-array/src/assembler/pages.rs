@@ -46,14 +46,23 @@ impl Pages {
         &self.assembled.inputs
     }
 
+    /// Whether the code may write an output to the memory of an input, for `n` elements.
+    pub(super) fn may_take(&self, output: usize, input: usize, n: usize) -> bool {
+        // Without masks of lanes, the last turn computes elements again.
+        n.is_multiple_of(self.assembled.least) && self.assembled.homes[output][input]
+    }
+
     /// Runs the code on `n` elements of each input, or one that is repeated, and each output.
-    pub(super) fn run(&self, n: usize, inputs: &[Slice<'_>], outputs: &mut [SliceMut<'_>]) {
+    pub(super) fn run(&self, n: usize, inputs: &[Read<'_>], outputs: &mut [SliceMut<'_>]) {
         let all = outputs[0].len();
         if all == 0 {
             return;
         }
-        let fits = |(input, known): (&Slice<'_>, &Option<(DType, bool)>)| {
-            known.is_none_or(|(_, repeats)| input.len() == if repeats { 1 } else { n })
+        let fits = |(input, known): (&Read<'_>, &Option<(DType, bool)>)| match input {
+            Read::Slice(input) => {
+                known.is_none_or(|(_, repeats)| input.len() == if repeats { 1 } else { n })
+            }
+            Read::Output(_) => true,
         };
         assert!(
             all == n && inputs.iter().zip(&self.assembled.inputs).all(fits),
@@ -68,7 +77,7 @@ impl Pages {
     pub(super) fn run_rows(
         &self,
         n: usize,
-        inputs: &[Slice<'_>],
+        inputs: &[Read<'_>],
         outputs: &mut [SliceMut<'_>],
         next: &mut dyn FnMut(usize, &mut [Place]) -> usize,
     ) {
@@ -96,12 +105,29 @@ impl Pages {
         let arrays = count + outputs.len();
         let mut call: SmallVec<[usize; 32]> = smallvec![0; 2 * arrays + 1];
         let mut first: SmallVec<[usize; 16]> = SmallVec::new();
-        for (input, known) in inputs.iter().zip(&code.inputs) {
+        let mut lengths: SmallVec<[usize; 16]> = SmallVec::new();
+        for (i, (input, known)) in inputs.iter().zip(&code.inputs).enumerate() {
+            let (dtype, len, place) = match input {
+                Read::Slice(input) => {
+                    let place = elements(*input).expose_provenance();
+                    (input.dtype(), input.len(), place)
+                }
+                // Its place is that of the output, below.
+                Read::Output(output) => {
+                    let is_one = known.is_none_or(|(_, repeats)| !repeats) && all == in_row;
+                    assert!(
+                        is_one && self.may_take(*output, i, n),
+                        "an input is read where an output has been written"
+                    );
+                    (outputs[*output].dtype(), outputs[*output].len(), 0)
+                }
+            };
             assert!(
-                known.is_none_or(|(dtype, _)| input.dtype() == dtype),
+                known.is_none_or(|(known, _)| dtype == known),
                 "another dtype of an input"
             );
-            first.push(elements(*input).expose_provenance());
+            lengths.push(len);
+            first.push(place);
         }
         for (output, target) in outputs.iter_mut().zip(&code.outputs) {
             let (dtype, in_row) = (target.dtype(), target.in_row(n));
@@ -110,6 +136,11 @@ impl Pages {
                 "another dtype or length of an output"
             );
             first.push(elements_mut(output).expose_provenance());
+        }
+        for (i, input) in inputs.iter().enumerate() {
+            if let Read::Output(output) = input {
+                first[i] = first[count + output];
+            }
         }
         let mut places: SmallVec<[Place; 16]> = smallvec![Place::default(); count];
         let mut run = |scratch: *mut Slot| {
@@ -126,7 +157,7 @@ impl Pages {
                     let last = step.checked_mul(now - 1);
                     let end = last.and_then(|last| last.checked_add(row)?.checked_add(in_row));
                     assert!(
-                        end.is_some_and(|end| end <= inputs[i].len()),
+                        end.is_some_and(|end| end <= lengths[i]),
                         "a row of an input is outside of its slice"
                     );
                     call[i] = first[i] + row * dtype.size();
@@ -144,7 +175,8 @@ impl Pages {
                 // lengths were here (all inputs that it reads: `n` elements or one, of folds for the `n` that
                 // the code was made for, then the same after a
                 // step, as often as there are rows, all of which is in the slices; and all outputs, whose
-                // rows `done` to `done + now` are in the slices), its constants and as many slots as it has
+                // rows `done` to `done + now` are in the slices; an input that is an output has its dtype and
+                // length, and each of its elements is read before it is written), its constants and as many slots as it has
                 // asked for. It writes 0 or 1 to a bool. Outputs are borrowed mutably, so that nothing else
                 // refers to them. What it calls are the functions whose addresses `Assembled` holds, with
                 // three slots that it does not use meanwhile, and they do not come back here. It needs only
@@ -166,6 +198,14 @@ impl Pages {
             run(slots.as_mut_ptr());
         });
     }
+}
+
+/// Where an input is read.
+#[derive(Clone, Copy)]
+pub(crate) enum Read<'a> {
+    Slice(Slice<'a>),
+    /// In the memory of the output with this number, which has held it so far.
+    Output(usize),
 }
 
 /// Where rows of an input lie: the first element of the first of them, and the elements from one to the next.

@@ -30,6 +30,8 @@ pub(super) struct Assembled {
     pub(super) inputs: Vec<Option<(DType, bool)>>,
     /// What becomes of the results.
     pub(super) outputs: Vec<Target>,
+    /// See [`Plan::homes`].
+    pub(super) homes: Vec<Vec<bool>>,
     /// The number of elements in each row, if rows are folded.
     pub(super) rows_of: Option<usize>,
 }
@@ -70,6 +72,7 @@ pub(super) fn assemble<M: Machine>(plan: &Plan<M>, is_listed: bool) -> (Assemble
         least: plan.machine.least(plan.lanes),
         inputs: plan.inputs.clone(),
         outputs: plan.outputs.clone(),
+        homes: plan.homes(),
         rows_of: plan.rows_of,
     };
     (assembled, written.notes.unwrap_or_default())

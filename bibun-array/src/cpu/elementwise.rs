@@ -319,7 +319,7 @@ impl<'a> Input<'a> {
     }
 
     /// The elements from a position on, if they are in place and need no conversion.
-    fn in_place(&self, position: usize, len: usize) -> Option<Slice<'_>> {
+    pub(super) fn in_place(&self, position: usize, len: usize) -> Option<Slice<'_>> {
         match &self.source {
             Source::Direct(memory) if self.stored == self.computed => {
                 Some(memory.range(self.start + position, len))

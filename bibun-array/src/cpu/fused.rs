@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::elementwise::{Input, PARALLEL, Places, RUN, Scratch, Source, Steps, Walk};
 use super::interpreter::{Interpreter, is_alone};
 use super::threads::{Chunks, for_each_run};
-use crate::assembler::{Code, Place};
+use crate::assembler::{Code, Place, Read};
 use crate::formula::{Formula, Member, Target, Type};
 use crate::shape::Layout;
 use crate::storage::Buffer;
@@ -350,6 +350,9 @@ impl Fused {
         homes: &[Option<usize>],
         outs: &mut [SliceMut<'_>],
     ) {
+        if let Some(()) = self.fill_in_place(start, inputs, homes, outs) {
+            return;
+        }
         let run = match &self.computed {
             // What is in memory is read where it lies, in one go.
             Computed::Code(_) if homes.is_empty() && !self.gathers() => outs[0].len(),
@@ -384,6 +387,42 @@ impl Fused {
                 Computed::Loops(interpreter) => interpreter.run(&slices, &mut block),
             }
         }
+    }
+
+    /// Fills the same where machine code reads each element of an input before it writes that of the result
+    /// in its place. Returns `None` if it does not.
+    fn fill_in_place(
+        &self,
+        start: usize,
+        inputs: &[Input<'_>],
+        homes: &[Option<usize>],
+        outs: &mut [SliceMut<'_>],
+    ) -> Option<()> {
+        let Computed::Code(code) = &self.computed else {
+            return None;
+        };
+        let len = outs[0].len();
+        let is_safe = |(output, home): (usize, &Option<usize>)| {
+            home.is_none_or(|i| code.may_take(output, i, len))
+        };
+        if homes.is_empty() || self.gathers() || !homes.iter().enumerate().all(is_safe) {
+            return None;
+        }
+        let read = inputs.iter().zip(&self.inputs).enumerate();
+        let read = read.map(|(i, (input, (_, access)))| match &input.source {
+            Source::Result => {
+                let output = homes.iter().position(|home| *home == Some(i));
+                Some(Read::Output(output?))
+            }
+            Source::Repeat(element) if self.takes_one(access) => {
+                Some(Read::Slice(Slice::of_scalar(element)))
+            }
+            Source::Direct(_) => Some(Read::Slice(input.in_place(start, len)?)),
+            Source::Repeat(_) | Source::Gather(..) => None,
+        });
+        let read: Option<SmallVec<[Read<'_>; 8]>> = read.collect();
+        code.run_taking(&read?, outs);
+        Some(())
     }
 
     /// Whether the code reads one element of an input for all.

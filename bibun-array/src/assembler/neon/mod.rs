@@ -101,6 +101,13 @@ impl Machine for Neon {
         Instruction::on_registers(Form::StoreOne(result))
     }
 
+    fn stored(instruction: &Instruction) -> Option<(u16, u8)> {
+        match instruction.form {
+            Form::Store(result, copy) => Some((result, copy)),
+            _ => None,
+        }
+    }
+
     fn output(plan: &Plan<Self>, is_listed: bool) -> Output {
         let inputs = plan.inputs.iter().map(|input| match *input {
             Some((dtype, false)) => Some(dtype.size()),

@@ -138,6 +138,13 @@ impl Machine for Level {
         Instruction::of_form(Form::StoreOne(result))
     }
 
+    fn stored(instruction: &Instruction) -> Option<(u16, u8)> {
+        match instruction.form {
+            Form::Store(result, copy) => Some((result, copy)),
+            _ => None,
+        }
+    }
+
     fn output(plan: &Plan<Self>, is_listed: bool) -> Output {
         let arrays = plan.inputs.len() + plan.outputs.len();
         Output::new(plan.machine, arrays, is_listed)

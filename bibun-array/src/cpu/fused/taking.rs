@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::super::elementwise::{Input, PARALLEL, Source};
 use super::super::threads::{Chunks, for_each_run};
-use super::{Access, Fused, Parts, input};
+use super::{Access, Computed, Fused, Parts, input};
 use crate::Array;
 use crate::storage::Buffer;
 use crate::waiting::shared;
@@ -58,19 +58,36 @@ impl Fused {
     /// The input whose memory becomes that of each result, if there is one. Each is read from its first
     /// element to its last, so what a block needs of it is where the block of the result will be.
     fn homes(&self, inputs: &mut [Array]) -> Vec<Option<usize>> {
-        let mut homes: Vec<Option<usize>> = Vec::with_capacity(self.outputs.len());
-        for (dtype, _) in &self.outputs {
-            let home = (0..inputs.len()).find(|&i| {
-                let (own, access) = &self.inputs[i];
-                let is_whole = own == dtype
-                    && matches!(access, Access::Direct)
-                    && inputs[i].layout().offset == 0
-                    && !homes.contains(&Some(i));
-                let buffer = inputs[i].unique_buffer().filter(|_| is_whole);
-                buffer.is_some_and(|buffer| buffer.as_run().len() == self.size)
-            });
-            homes.push(home);
+        let mut candidates: Vec<(usize, Vec<usize>)> = (self.outputs.iter().enumerate())
+            .map(|(output, (dtype, _))| {
+                let all = 0..inputs.len();
+                let fitting = all.filter(|&i| {
+                    let (own, access) = &self.inputs[i];
+                    let is_whole = own == dtype
+                        && matches!(access, Access::Direct)
+                        && inputs[i].layout().offset == 0
+                        && self.may_take(output, i);
+                    let buffer = inputs[i].unique_buffer().filter(|_| is_whole);
+                    buffer.is_some_and(|buffer| buffer.as_run().len() == self.size)
+                });
+                (output, fitting.collect())
+            })
+            .collect();
+        // Those that have the fewest to choose from come first.
+        candidates.sort_by_key(|(_, fitting)| fitting.len());
+        let mut homes: Vec<Option<usize>> = vec![None; self.outputs.len()];
+        for (output, fitting) in candidates {
+            homes[output] = fitting.into_iter().find(|&i| !homes.contains(&Some(i)));
         }
         homes
+    }
+
+    /// Whether a result may be written to the memory of an input while it is computed. Loops copy a block of
+    /// the input first.
+    fn may_take(&self, output: usize, input: usize) -> bool {
+        match &self.computed {
+            Computed::Code(code) if !self.gathers() => code.may_take(output, input, self.size),
+            Computed::Code(_) | Computed::Loops(_) => true,
+        }
     }
 }
