@@ -55,7 +55,7 @@ struct Row {
 /// How the formula is computed.
 enum Computed {
     /// By machine code that was made for it.
-    Code(Code),
+    Code(Box<Code>),
     /// By the loops of its operations, one after the other.
     Loops(Interpreter),
 }
@@ -112,7 +112,7 @@ impl Fused {
             inputs,
             row: row.filter(|_| code.is_some()),
             computed: match code {
-                Some(code) => Computed::Code(code),
+                Some(code) => Computed::Code(Box::new(code)),
                 None => Computed::Loops(Interpreter::new(&formula)),
             },
             formula,
@@ -142,7 +142,7 @@ impl Fused {
             inputs: self.inputs.clone(),
             row: Some(row),
             formula,
-            computed: Computed::Code(code),
+            computed: Computed::Code(Box::new(code)),
             targets,
             outputs: Vec::new(),
         })

@@ -447,7 +447,7 @@ impl Device for Trace {
             };
             vec![cpu().convolve(&own, made, a, b)]
         };
-        let operation = AlongAxes::Convolve(convolution.clone(), made);
+        let operation = AlongAxes::Convolve(Arc::new(convolution.clone()), made);
         let mut results = record_along(
             "convolve",
             operation,

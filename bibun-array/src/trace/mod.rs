@@ -157,7 +157,7 @@ pub(crate) struct Along {
 pub(crate) enum AlongAxes {
     Reduce(Reduce),
     /// A convolution of each example with weights, its second input, or the transposed one.
-    Convolve(Convolution, ConvolutionPart),
+    Convolve(Arc<Convolution>, ConvolutionPart),
     /// `alpha a b + beta c`, one row for each of `a`.
     Product {
         alpha: f64,
