@@ -15,6 +15,14 @@ pub(crate) struct Place {
     pub(crate) step: usize,
 }
 
+/// Where an input is read: in a slice, or in the memory of an output.
+#[derive(Clone, Copy)]
+#[expect(dead_code, reason = "only machine code reads them")]
+pub(crate) enum Read<'a> {
+    Slice(Slice<'a>),
+    Output(usize),
+}
+
 impl Code {
     /// Returns `None`.
     pub(crate) fn for_arrays(
@@ -47,6 +55,14 @@ impl Code {
         _outputs: &mut [SliceMut<'_>],
         _next: &mut dyn FnMut(usize, &mut [Place]) -> usize,
     ) {
+        match *self {}
+    }
+
+    pub(crate) fn may_take(&self, _output: usize, _input: usize, _n: usize) -> bool {
+        match *self {}
+    }
+
+    pub(crate) fn run_taking(&self, _inputs: &[Read<'_>], _outputs: &mut [SliceMut<'_>]) {
         match *self {}
     }
 
