@@ -760,22 +760,28 @@ fn broadcast(kernel: &Kernel, inputs: &mut [Array]) {
     }
 }
 
-/// The result, if all inputs repeat a single value.
+/// The result, if all inputs repeat a single value, or are single elements: whether these are in memory would else
+/// depend on who holds them, and later sums on that, to the last bit.
 // PERF: most kernels fit into arrays, because lists that can grow cost more than the arithmetic.
 fn of_repeated(kernel: &Kernel, inputs: &[Array]) -> Option<Array> {
     const MOST: usize = 4;
     let dtype = kernel.output(inputs[0].dtype());
     let computed = |x: Scalar| x.cast(kernel.computed(x.dtype()));
+    let known = |x: &Array| {
+        let is_here = x.size() == 1 && x.buffer().is_some();
+        x.inline()
+            .or_else(|| is_here.then(|| x.element_at(x.layout().offset)))
+    };
     let mut y = Scalar::zero(kernel.computed(dtype));
     if inputs.len() <= MOST {
         let mut scalars = [Scalar::Bool(false); MOST];
         for (scalar, input) in scalars.iter_mut().zip(inputs) {
-            *scalar = computed(input.inline()?);
+            *scalar = computed(known(input)?);
         }
         let slices = scalars.each_ref().map(Slice::of_scalar);
         kernel.run(&slices[..inputs.len()], SliceMut::of_scalar(&mut y));
     } else {
-        let value = |input: &Array| input.inline().map(computed);
+        let value = |input: &Array| known(input).map(computed);
         let scalars: Vec<Scalar> = inputs.iter().map(value).collect::<Option<_>>()?;
         let slices: Vec<Slice<'_>> = scalars.iter().map(Slice::of_scalar).collect();
         kernel.run(&slices, SliceMut::of_scalar(&mut y));
