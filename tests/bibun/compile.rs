@@ -238,6 +238,42 @@ fn convolutions_and_passes_share_examples_with_the_same_bits() {
     }
 }
 
+/// Of images of 9x9, three are taken at once, of 7x7 five, of 5x5 ten: blocks are whole multiples of all.
+#[test]
+fn convolutions_of_different_sizes_share_examples_with_the_same_bits() {
+    let g = &mut Generator::new(2);
+    let layers: Vec<Conv2d> = (0..3).map(|_| Conv2d::new(3, 3, [3, 3], g)).collect();
+    let f = |(layers, x): &(Vec<Conv2d>, Variable)| {
+        let all = layers.iter();
+        all.fold(x.clone(), |h, layer| relu(layer.forward(&h)))
+    };
+    let forward = compile(f);
+    let gradient = compile(move |argument: &(Vec<Conv2d>, Variable)| {
+        grad(
+            |x| f(&(argument.0.clone(), x.clone())).square().sum(..),
+            &argument.1,
+        )
+    });
+    for n in [2, 17, 33, 47, 64, 131, 500] {
+        let argument = (layers.clone(), normal(&[n, 3, 11, 11], n as u64).detach());
+        forward.check(&argument).unwrap();
+        gradient.check(&argument).unwrap();
+    }
+    // A layer behind them takes the same rows.
+    let layer = (
+        Conv2d::new(1, 32, [3, 3], g),
+        Linear::new(32 * 18 * 18, 10, g),
+    );
+    let network = compile(|((conv, linear), x): &((Conv2d, Linear), Variable)| {
+        let h = relu(conv.forward(x));
+        linear.forward(&h.reshape([h.shape()[0] as isize, -1]))
+    });
+    for n in [128, 257] {
+        let argument = (layer.clone(), normal(&[n, 1, 20, 20], n as u64));
+        network.check(&argument).unwrap();
+    }
+}
+
 /// Where nothing is recorded, no gradient is lost, and leaves are read in every run.
 #[test]
 fn captured_leaves_are_constants_under_no_grad() {

@@ -149,9 +149,10 @@ impl Rows {
             RowWork::Convolution(convolution) => Some(convolution.at_once()),
             _ => None,
         });
-        if let Some(most) = at_once.max() {
-            // The numbers are powers of two, or there is one.
-            plan.block = plan.block.next_multiple_of(most).min(rows);
+        // Each convolution takes whole groups of its examples, but for the last ones of all.
+        let together = at_once.reduce(least_common_multiple);
+        if let Some(together) = together {
+            plan.block = plan.block.next_multiple_of(together).min(rows);
         } else if plan.products() > 0 {
             plan.block = matmul::block_of_rows(plan.block, rows).min(piece.unwrap_or(rows));
         }
@@ -278,6 +279,15 @@ impl Rows {
     fn width(&self, value: usize) -> usize {
         self.values[value].width
     }
+}
+
+/// The least number that is a multiple of both.
+fn least_common_multiple(a: usize, b: usize) -> usize {
+    let (mut divisor, mut rest) = (a, b);
+    while rest != 0 {
+        (divisor, rest) = (rest, divisor % rest);
+    }
+    a / divisor * b
 }
 
 impl fmt::Display for Rows {
