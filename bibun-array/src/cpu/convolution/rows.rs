@@ -53,7 +53,8 @@ impl ConvolutionRows {
         let convolution = joined(convolution).into_owned();
         let sizes = |part| convolution.shape(part, n).size();
         let weights = sizes(ConvolutionPart::Weights);
-        if n * weights * sizes(ConvolutionPart::Input) * sizes(ConvolutionPart::Output) == 0 {
+        let others = [ConvolutionPart::Input, ConvolutionPart::Output].map(sizes);
+        if weights == 0 || others.contains(&0) {
             return None;
         }
         let correlation = match made {
