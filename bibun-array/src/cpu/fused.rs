@@ -350,7 +350,7 @@ impl Fused {
         homes: &[Option<usize>],
         outs: &mut [SliceMut<'_>],
     ) {
-        if let Some(()) = self.fill_in_place(start, inputs, homes, outs) {
+        if self.fill_in_place(start, inputs, homes, outs).is_some() {
             return;
         }
         let run = match &self.computed {
