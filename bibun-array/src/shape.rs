@@ -124,6 +124,20 @@ impl Shape {
         self
     }
 
+    /// Returns the index of the element with this number in row-major order.
+    ///
+    /// ```
+    /// use bibun_array::Shape;
+    /// assert_eq!(Shape::from([2, 3]).unravel(4), [1, 1]);
+    /// ```
+    pub fn unravel(&self, number: usize) -> Vec<usize> {
+        let (mut rest, mut index) = (number, vec![0; self.rank()]);
+        for (i, &size) in index.iter_mut().zip(self.iter()).rev() {
+            (*i, rest) = (rest % size, rest / size);
+        }
+        index
+    }
+
     /// Returns the sizes as a Rust array, or `None` if the number of axes is not `N`.
     pub fn dims<const N: usize>(&self) -> Option<[usize; N]> {
         (**self).try_into().ok()

@@ -817,12 +817,7 @@ fn first_non_finite(x: &Array) -> Option<(Vec<usize>, f64, usize)> {
         .filter(|element| !element.is_finite())
         .count();
     let first = elements.iter().position(|element| !element.is_finite())?;
-    let mut rest = first;
-    let mut index = vec![0; x.rank()];
-    for (i, &size) in index.iter_mut().zip(x.shape().iter()).rev() {
-        (*i, rest) = (rest % size, rest / size);
-    }
-    Some((index, elements[first], count))
+    Some((x.shape().unravel(first), elements[first], count))
 }
 
 /// Checks that a leaf's new value has the same shape and dtype as the old one.

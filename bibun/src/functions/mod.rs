@@ -10,8 +10,10 @@ mod families;
 mod activation;
 mod array;
 mod attention;
+pub(crate) mod condition;
 mod convolution;
 mod fused;
+mod linalg;
 mod loss;
 mod math;
 mod metrics;
@@ -24,7 +26,7 @@ mod pooling;
 #[cfg(test)]
 mod probe;
 mod products;
-mod random;
+pub(crate) mod random;
 
 #[cfg(test)]
 pub(crate) use families::ElementFunction;
@@ -34,6 +36,7 @@ pub use array::*;
 pub use attention::*;
 pub use convolution::*;
 pub use families::derivative;
+pub use linalg::*;
 pub use loss::*;
 pub use math::*;
 pub use metrics::*;
@@ -53,6 +56,7 @@ pub(crate) fn samples() -> Vec<crate::conformance::Sample> {
         array::samples(),
         attention::samples(),
         convolution::samples(),
+        linalg::samples(),
         loss::samples(),
         math::samples(),
         normalization::samples(),

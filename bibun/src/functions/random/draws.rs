@@ -95,7 +95,7 @@ pub fn random_bernoulli(shape: impl Into<Shape>, p: f64, generator: &mut Generat
 /// of the numbers of the batch elements that draw their own, from the outermost batch to the
 /// innermost.
 #[derive(Clone, Debug)]
-pub(super) struct Random {
+pub(crate) struct Random {
     name: &'static str,
     distribution: Distribution,
     /// The shape that one batch element draws.
@@ -108,7 +108,7 @@ pub(super) struct Random {
 
 impl Random {
     #[track_caller]
-    pub(super) fn new(
+    pub(crate) fn new(
         name: &'static str,
         distribution: Distribution,
         shape: Shape,
@@ -125,7 +125,7 @@ impl Random {
 
     /// Draws at the generator's position, and advances the generator.
     #[track_caller]
-    pub(super) fn draw(self, generator: &mut Generator) -> Variable {
+    pub(crate) fn draw(self, generator: &mut Generator) -> Variable {
         let blocks = self
             .shape
             .size()

@@ -5,10 +5,13 @@
 
 mod draws;
 mod dropout;
+mod rejection;
 
-pub use draws::*;
+pub(crate) use draws::Random;
+pub use draws::{random_bernoulli, random_normal, random_uniform};
 pub use dropout::dropout;
 pub(crate) use dropout::dropout_of_call;
+pub use rejection::*;
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {

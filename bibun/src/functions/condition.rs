@@ -1,0 +1,49 @@
+//! Conditions on the elements of inputs, which are checked wherever the elements are there.
+
+use bibun_array::{Array, DType, is_traced};
+
+use crate::error::{Error, raise};
+use crate::functions::logical_not;
+use crate::variable::{Value, Variable};
+
+/// Panics unless a condition on `x` holds everywhere. `what` names x in the message, and `must` says what
+/// must hold of it.
+///
+/// Under transformations, the elements of all batch elements are checked. In a function that is being
+/// traced there are no elements yet, and nothing is checked.
+#[track_caller]
+pub(crate) fn expect_everywhere(
+    function: &'static str,
+    what: &str,
+    x: &Variable,
+    condition: &Variable,
+    must: &str,
+) {
+    let Some(wrong) = elements(&logical_not(condition.detach())) else {
+        return;
+    };
+    let Some(at) = wrong.to_vec::<bool>().into_iter().position(|wrong| wrong) else {
+        return;
+    };
+    let index = wrong.shape().unravel(at);
+    let found = elements(x).filter(|x| x.shape() == wrong.shape());
+    let found = found.map_or(String::from("out of range"), |x| {
+        x.cast(DType::F64).to_vec::<f64>()[at].to_string()
+    });
+    let place = match index.is_empty() {
+        true => String::new(),
+        false => format!(" at {index:?}"),
+    };
+    raise(Error::argument(
+        function,
+        format!("{what} is {found}{place}; it must be {must}"),
+    ));
+}
+
+/// Returns the elements below all transformations, unless they are being traced.
+pub(crate) fn elements(x: &Variable) -> Option<Array> {
+    match &*x.value() {
+        Value::Array(x) => (!is_traced(x)).then(|| x.clone()),
+        Value::Hidden(hidden) => elements(hidden.parts().first()?),
+    }
+}

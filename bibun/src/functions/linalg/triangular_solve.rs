@@ -1,0 +1,295 @@
+//! Systems of linear equations with a triangular matrix.
+
+use std::ops::{Div, Mul, Sub};
+
+use bibun_array::{Array, DType, Element, cpu, record_call};
+
+use crate::batch::Batched;
+use crate::call::composite;
+use crate::context::Context;
+use crate::error::mismatch;
+use crate::examples::{ExampleCotangent, ExampleGradient};
+use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
+use crate::functions::{broadcast_to, cast, matmul, swapaxes, to_float, tril, triu};
+use crate::variable::Variable;
+
+/// The part of a matrix that counts; the rest is not read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Triangle {
+    /// The diagonal and what is below it.
+    Lower,
+    /// The diagonal and what is above it.
+    Upper,
+}
+
+impl Triangle {
+    fn transposed(self) -> Self {
+        match self {
+            Self::Lower => Self::Upper,
+            Self::Upper => Self::Lower,
+        }
+    }
+
+    fn of(self, x: Variable) -> Variable {
+        match self {
+            Self::Lower => tril(x, 0),
+            Self::Upper => triu(x, 0),
+        }
+    }
+}
+
+/// Solves `a x = b` for a triangular matrix a, by substitution. Zeros on the diagonal give infinities or NaN.
+///
+/// For the transposed system, pass `a.swapaxes(-1, -2)` and the other triangle.
+///
+/// Shapes: a `[.., n, n]`, b `[.., n, m]`, whose axes in front broadcast → `[.., n, m]`.
+/// Types: floats, promoted; integers give f64.
+/// Gradient: `gb = a⁻ᵀ gy` to b, and the triangle of `-gb yᵀ` to a.
+/// Source: M. B. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
+/// differentiation", 2008; `torch.linalg.solve_triangular`.
+///
+/// # Panics
+/// Panics if the shapes do not fit.
+///
+/// ```
+/// use bibun::functions::{triangular_solve, Triangle};
+/// use bibun::Variable;
+/// let a = Variable::new([[2.0, 0.0], [1.0, 4.0]]);
+/// let x = triangular_solve(&a, [[2.0], [9.0]], Triangle::Lower);
+/// assert_eq!(x.to_vec::<f64>(), [1.0, 2.0]);
+/// ```
+#[track_caller]
+pub fn triangular_solve(
+    a: impl Into<Variable>,
+    b: impl Into<Variable>,
+    triangle: Triangle,
+) -> Variable {
+    let _whole = composite("triangular_solve");
+    let (a, b) = (to_float(a.into()), to_float(b.into()));
+    let dtype = a.dtype().promote(b.dtype());
+    let (a_spec, b_spec) = (a.spec(), b.spec());
+    let inputs = [("a [.., n, n]", &a_spec), ("b [.., n, m]", &b_spec)];
+    let ([.., n, columns], [.., rows, m]) = (&a_spec.shape[..], &b_spec.shape[..]) else {
+        mismatch(
+            "triangular_solve",
+            &inputs,
+            "both must have two axes or more",
+        );
+    };
+    if n != columns || n != rows {
+        let must = "a must be square, with as many rows as b";
+        mismatch("triangular_solve", &inputs, must);
+    }
+    let front = |spec: &Spec| bibun_array::Shape::new(&spec.shape[..spec.shape.rank() - 2]);
+    let Some(batch) = front(&a_spec).broadcast(&front(&b_spec)) else {
+        mismatch(
+            "triangular_solve",
+            &inputs,
+            "the axes in front must broadcast",
+        );
+    };
+    let whole = |last: [usize; 2]| [&batch[..], &last].concat();
+    let a = broadcast_to(cast(a, dtype), whole([*n, *n]));
+    let b = broadcast_to(cast(b, dtype), whole([*n, *m]));
+    let [y] = crate::apply(TriangularSolve(triangle), [a, b]);
+    y
+}
+
+#[derive(Clone, Copy, Debug)]
+struct TriangularSolve(Triangle);
+
+impl TriangularSolve {
+    #[track_caller]
+    fn of(triangle: Triangle, a: Variable, b: Variable) -> Variable {
+        let [y] = crate::apply(Self(triangle), [a, b]);
+        y
+    }
+}
+
+impl Function for TriangularSolve {
+    type Inputs = Fixed<2>;
+    type Outputs = Fixed<1>;
+
+    fn name(&self) -> &'static str {
+        "triangular_solve"
+    }
+
+    fn saves(&self, needs: Needs<'_>) -> Saved {
+        Saved::NOTHING
+            .input(0)
+            .and(Saved::NOTHING.output(0).only_if(needs[0]))
+    }
+
+    fn in_accumulator(&self) -> bool {
+        true
+    }
+
+    fn shape(&self, [_, b]: [&Spec; 2]) -> Result<[Spec; 1], Mismatch> {
+        Ok([b.clone()])
+    }
+
+    fn forward(&self, [a, b]: [Array; 2]) -> [Array; 1] {
+        let (triangle, spec) = (self.0, (b.shape().clone(), b.dtype()));
+        let device = b.device();
+        let solve = move |x: Vec<Array>| {
+            let x: Vec<Array> = x.iter().map(|x| x.to(cpu())).collect();
+            let solved = match x[0].dtype() {
+                DType::F32 => solved::<f32>(&x[0], &x[1], triangle),
+                _ => solved::<f64>(&x[0], &x[1], triangle),
+            };
+            vec![solved.to(device)]
+        };
+        let mut results = record_call("triangular_solve", &[a, b], &[spec], solve);
+        [results.pop().expect("there is one result")]
+    }
+
+    fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 2] {
+        let gb = Self::of(self.0.transposed(), swapaxes(cx.input(0), -1, -2), gy);
+        let ga = cx.needs(0).then(|| {
+            let y = swapaxes(cx.output(0), -1, -2);
+            self.0.of(-matmul(&gb, y))
+        });
+        [ga, cx.needs(1).then_some(gb)]
+    }
+
+    /// `a dy = db - da y`
+    fn jvp(&self, cx: &Context<'_>, [da, db]: [Option<Variable>; 2]) -> [Option<Variable>; 1] {
+        let of_a = da.map(|da| -matmul(self.0.of(da), cx.output(0)));
+        let right = match (of_a, db) {
+            (Some(of_a), Some(db)) => Some(of_a + db),
+            (of_a, db) => of_a.or(db),
+        };
+        [right.map(|right| Self::of(self.0, cx.input(0), right))]
+    }
+
+    fn batch(&self, inputs: [Batched; 2]) -> [Batched; 1] {
+        Batched::in_front(*self, inputs)
+    }
+
+    fn per_example(
+        &self,
+        cx: &Context<'_>,
+        [gy]: [ExampleCotangent; 1],
+    ) -> [Option<ExampleGradient>; 2] {
+        let (axis, columns) = (gy.examples.axis(), cx.input_shape(1).rank() - 1);
+        if axis < columns - 1 {
+            return gy.pull_back(|gy| self.vjp(cx, [gy]));
+        }
+        if axis < columns {
+            return [const { Some(ExampleGradient::Mixed) }; 2];
+        }
+        let examples = gy.examples;
+        let gb = || {
+            Self::of(
+                self.0.transposed(),
+                swapaxes(cx.input(0), -1, -2),
+                gy.cotangent,
+            )
+        };
+        let gb = cx
+            .needs(1)
+            .then(gb)
+            .map(|gb| ExampleGradient::sliced(gb, examples));
+        [cx.needs(0).then_some(ExampleGradient::Unknown), gb]
+    }
+}
+
+/// Solves each of the systems.
+fn solved<T>(a: &Array, b: &Array, triangle: Triangle) -> Array
+where
+    T: Element + Sub<Output = T> + Mul<Output = T> + Div<Output = T>,
+{
+    let shape = b.shape();
+    let (n, m) = (shape[shape.rank() - 2], shape[shape.rank() - 1]);
+    if shape.size() == 0 {
+        return b.clone();
+    }
+    let (a, mut y) = (a.to_vec::<T>(), b.to_vec::<T>());
+    for (a, y) in a.chunks_exact(n * n).zip(y.chunks_exact_mut(n * m)) {
+        for step in 0..n {
+            let (row, known) = match triangle {
+                Triangle::Lower => (step, 0..step),
+                Triangle::Upper => (n - 1 - step, n - step..n),
+            };
+            for j in known {
+                let factor = a[row * n + j];
+                let (own, other) = two_rows(y, m, row, j);
+                for (own, &other) in own.iter_mut().zip(other) {
+                    *own = *own - factor * other;
+                }
+            }
+            let pivot = a[row * n + row];
+            for own in &mut y[row * m..][..m] {
+                *own = *own / pivot;
+            }
+        }
+    }
+    Array::from_vec(y, shape)
+}
+
+/// Two rows of m elements.
+fn two_rows<T>(y: &mut [T], m: usize, own: usize, other: usize) -> (&mut [T], &[T]) {
+    let middle = own.max(other) * m;
+    let (first, second) = y.split_at_mut(middle);
+    match own > other {
+        true => (&mut second[..m], &first[other * m..][..m]),
+        false => (&mut first[own * m..][..m], &second[..m]),
+    }
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use crate::conformance::{Sample, beside};
+    use bibun_array::Shape;
+
+    // The random matrix over 4 on a diagonal of ones is far from singular.
+    let matrix =
+        |x: &[Variable]| &x[0] * 0.25 + beside(x, Array::eye(3, DType::F64)).cast(x[0].dtype());
+    let reference = |triangle: Triangle| {
+        move |x: &[Array]| {
+            let shape = x[1].shape().clone();
+            let (n, m) = (shape[shape.rank() - 2], shape[shape.rank() - 1]);
+            let (a, b) = (x[0].to_vec::<f64>(), x[1].to_vec::<f64>());
+            let count = shape.size() / (n * m);
+            let shared = a.len() == n * n;
+            let mut y = vec![0.0; b.len()];
+            for k in 0..count {
+                let a = &a[if shared { 0 } else { k * n * n }..][..n * n];
+                for c in 0..m {
+                    for step in 0..n {
+                        let i = if triangle == Triangle::Lower {
+                            step
+                        } else {
+                            n - 1 - step
+                        };
+                        let mut rest = b[k * n * m + i * m + c];
+                        for j in 0..n {
+                            let is_known = if triangle == Triangle::Lower {
+                                j < i
+                            } else {
+                                j > i
+                            };
+                            if is_known {
+                                rest -= 0.25 * a[i * n + j] * y[k * n * m + j * m + c];
+                            }
+                        }
+                        y[k * n * m + i * m + c] = rest / (1.0 + 0.25 * a[i * n + i]);
+                    }
+                }
+            }
+            vec![Array::from_vec(y, shape)]
+        }
+    };
+    let sample = |triangle: Triangle, a: Shape, b: Shape| {
+        let call = move |x: &[Variable]| vec![triangular_solve(matrix(x), &x[1], triangle)];
+        Sample::new("triangular_solve", call, reference(triangle))
+            .input(a, -1.0..1.0)
+            .input(b, -1.0..1.0)
+    };
+    vec![
+        sample(Triangle::Lower, [3, 3].into(), [3, 2].into()),
+        sample(Triangle::Upper, [3, 3].into(), [3, 1].into()),
+        sample(Triangle::Lower, [2, 3, 3].into(), [2, 3, 2].into()),
+        sample(Triangle::Upper, [3, 3].into(), [2, 3, 2].into()),
+    ]
+}
