@@ -25,6 +25,7 @@ mod pooling;
 mod probe;
 mod products;
 mod random;
+mod special;
 
 #[cfg(test)]
 pub(crate) use families::ElementFunction;
@@ -44,6 +45,7 @@ pub use per_axis::PerAxis;
 pub use pooling::*;
 pub use products::*;
 pub use random::*;
+pub use special::*;
 
 /// Returns every sample of every function, for the conformance test.
 #[cfg(test)]
@@ -59,6 +61,7 @@ pub(crate) fn samples() -> Vec<crate::conformance::Sample> {
         pooling::samples(),
         products::samples(),
         random::samples(),
+        special::samples(),
     ]
     .concat()
 }
