@@ -22,6 +22,7 @@ mod random;
 mod reduce;
 mod scan_sort;
 mod sizes;
+mod special;
 mod stencil;
 mod update;
 mod views;

@@ -62,19 +62,19 @@ lanes!(f32, f64, i64);
 
 /// What code calls.
 #[cfg(target_arch = "x86_64")]
-extern "sysv64" fn call(function: &Function, slots: &mut [Slot; 3]) {
+extern "sysv64" fn call(function: &Function, slots: &mut [Slot; 4]) {
     function.fill(slots);
 }
 
 /// What code calls.
 #[cfg(target_arch = "aarch64")]
-extern "C" fn call(function: &Function, slots: &mut [Slot; 3]) {
+extern "C" fn call(function: &Function, slots: &mut [Slot; 4]) {
     function.fill(slots);
 }
 
 impl Function {
-    /// Fills the third slot from the first one or two.
-    fn fill(&self, slots: &mut [Slot; 3]) {
+    /// Fills the last slot from the first ones.
+    fn fill(&self, slots: &mut [Slot; 4]) {
         match self.of {
             Type::Single => self.of_floats::<f32>(slots),
             Type::Double => self.of_floats::<f64>(slots),
@@ -83,12 +83,14 @@ impl Function {
         }
     }
 
-    fn of_floats<T: Lane + Element>(&self, [a, b, y]: &mut [Slot; 3]) {
-        let (mut a, mut b) = (T::read(a), T::read(b));
-        a.truncate(self.lanes);
-        b.truncate(self.lanes);
-        let mut values = a.clone();
-        let inputs = [T::to_slice(&a), T::to_slice(&b)];
+    fn of_floats<T: Lane + Element>(&self, [arguments @ .., y]: &mut [Slot; 4]) {
+        let arguments = arguments.each_ref().map(|slot| {
+            let mut numbers = T::read(slot);
+            numbers.truncate(self.lanes);
+            numbers
+        });
+        let mut values = arguments[0].clone();
+        let inputs = arguments.each_ref().map(|numbers| T::to_slice(numbers));
         let inputs = &inputs[..self.operation.arguments().len()];
         let definition = self.operation.definition();
         let definition = definition.expect("functions that branch have loops");
@@ -96,7 +98,7 @@ impl Function {
         T::write(y, &values);
     }
 
-    fn of_integers(&self, [a, b, y]: &mut [Slot; 3]) {
+    fn of_integers(&self, [a, b, _, y]: &mut [Slot; 4]) {
         let of = |(a, b): (i64, i64)| match self.operation {
             // In lanes beyond the last element.
             _ if b == 0 => 0,

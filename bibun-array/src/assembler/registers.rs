@@ -36,8 +36,8 @@ pub(super) struct Assembled {
     pub(super) rows_of: Option<usize>,
 }
 
-/// The slots that a call needs: two arguments, the result, and all registers.
-const CALL_SLOTS: u32 = 3 + 32 + 8;
+/// The slots that a call needs: three arguments, the result, and all registers.
+const CALL_SLOTS: u32 = 4 + 32 + 8;
 
 /// One of this number of instructions of a turn may save a value.
 const FEW: usize = 16;
@@ -426,14 +426,14 @@ impl<'a, M: Machine> Writer<'a, M> {
         }
         live.extend(others);
         live.retain(|&register| Some(register) != target);
-        for (slot, &register) in (slots + 3..).zip(&live) {
+        for (slot, &register) in (slots + 4..).zip(&live) {
             M::save(self, register, slot);
         }
         M::call(self, offset, slots);
-        for (slot, register) in (slots + 3..).zip(live) {
+        for (slot, register) in (slots + 4..).zip(live) {
             M::restore(self, register, slot);
         }
-        slots + 2
+        slots + 3
     }
 
     /// Frees what the values have that this instruction was the last to need.

@@ -12,7 +12,7 @@ impl Formula {
     /// `y0, y1, ..`, each of which may be that of an input.
     ///
     /// Returns `None` if the formula uses a function that branches and that CUDA does not have:
-    /// `digamma`.
+    /// `digamma` and those of [`Special`](crate::math::Special).
     ///
     /// ```
     /// use bibun_array::formula::{Formula, Type};

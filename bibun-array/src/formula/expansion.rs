@@ -85,6 +85,10 @@ macro_rules! by_operation {
             NormalDensity => Done::Number(n(0).normal_density()),
             Lgamma => Done::Number(n(0).lgamma()),
             Digamma => Done::Number(n(0).digamma()),
+            Special(function) => {
+                let arguments: Vec<$T> = (0..function.arguments().len()).map(n).collect();
+                Done::Number(<$T>::special(function, &arguments))
+            }
             Fmod => Done::Number(n(0).fmod(n(1))),
             Remainder => Done::Number(n(0).remainder(n(1))),
             CopySign => Done::Number(n(0).copysign(n(1))),
@@ -145,11 +149,11 @@ impl Operation {
     }
 
     /// Returns whether the operation branches or loops, so that it has no expansion in this
-    /// precision. These are the functions around Γ, the remainder, and sine, cosine and tangent in
+    /// precision. These are the special functions, the remainder, and sine, cosine and tangent in
     /// f64, which branch beyond `2^32`. A device has its own functions for them.
     pub const fn branches(self, precision: Type) -> bool {
         match self {
-            Self::Lgamma | Self::Digamma | Self::Fmod => true,
+            Self::Lgamma | Self::Digamma | Self::Special(_) | Self::Fmod => true,
             Self::Sin | Self::Cos | Self::Tan => !matches!(precision, Type::Single),
             _ => false,
         }

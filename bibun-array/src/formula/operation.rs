@@ -1,5 +1,6 @@
 //! The operations that formulas consist of, each with the kernel that computes it alone.
 
+use crate::math::Special;
 use crate::{Definition, ops};
 
 /// The type of the value of an operation.
@@ -34,11 +35,14 @@ macro_rules! operations {
             Always(bool),
             /// An integer constant of the formula.
             Whole(i64),
+            /// A special function.
+            Special(Special),
             $($(#[$documentation])* $operation,)*
         }
 
         impl Operation {
-            /// All operations that have arguments.
+            /// All operations that have arguments, without the special functions, which are
+            /// [`Special::ALL`].
             pub const ALL: &'static [Self] = &[$(Self::$operation),*];
 
             /// Returns the name in printed formulas.
@@ -49,6 +53,7 @@ macro_rules! operations {
                     Self::Constant(_) => "constant",
                     Self::Always(_) => "always",
                     Self::Whole(_) => "whole",
+                    Self::Special(function) => function.name(),
                     $(Self::$operation => $name,)*
                 }
             }
@@ -63,6 +68,7 @@ macro_rules! operations {
                     | Self::Constant(_)
                     | Self::Always(_)
                     | Self::Whole(_) => &[],
+                    Self::Special(function) => function.arguments(),
                     $(Self::$operation => &[$(Type::$argument),*],)*
                 }
             }
@@ -76,6 +82,7 @@ macro_rules! operations {
             /// ```
             pub const fn definition(self) -> Option<&'static Definition> {
                 match self {
+                    Self::Special(function) => Some(function.definition()),
                     $($(Self::$operation => Some(&ops::$DEFINITION),)?)*
                     _ => None,
                 }
@@ -85,7 +92,9 @@ macro_rules! operations {
             /// may have another type.
             pub const fn value(self) -> Type {
                 match self {
-                    Self::Input(_) | Self::Given(_) | Self::Constant(_) => Type::Number,
+                    Self::Input(_) | Self::Given(_) | Self::Constant(_) | Self::Special(_) => {
+                        Type::Number
+                    }
                     Self::Always(_) => Type::Truth,
                     Self::Whole(_) => Type::Integer,
                     $(Self::$operation => Type::$value,)*

@@ -7,7 +7,7 @@ use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
 
 use super::{Formula, Line, Node, Operation, Part, Type};
 use crate::dtype::Accumulator;
-use crate::math::{Float, Integer, Kernel, Truth};
+use crate::math::{Float, Integer, Kernel, Special, Truth};
 use crate::{DType, Element, Mask, Number, Whole};
 
 /// A number in a formula that is being traced. A formula over [`Float`]s, called with symbols, is
@@ -298,6 +298,9 @@ macro_rules! float {
                     4 => (self * self) * (self * self),
                     _ => self.powf(Self::constant(f64::from(exponent))),
                 }
+            }
+            fn special(function: Special, arguments: &[Self]) -> Self {
+                Self::number(Operation::Special(function), arguments)
             }
             fn clip(self, low: Self, high: Self) -> Self {
                 Self::number(Operation::Clip, &[self, low, high])

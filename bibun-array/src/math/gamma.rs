@@ -1,10 +1,13 @@
-//! `lgamma` and `digamma`, in f64 for both types and with loops: one number at a time.
+//! Functions around Γ, in f64 for both types and with loops: one number at a time.
 //!
 //! Method: above 1/2 the recurrence leads `lgamma` to `[1, 2]`, where it is `(x - 1) (x - 2)` times
 //! a polynomial and so exact at its two zeros; from 8 on Stirling's series is used. `digamma` goes
 //! up to 10 and uses its asymptotic series. Below 1/2 both are reflected.
+//! `zeta` is summed up to where Euler's and Maclaurin's formula converges, below 0 by its symmetry; `polygamma`
+//! is a multiple of it. Where an argument of `betaln` is large, the large parts of Stirling's formula are
+//! subtracted before they are computed.
 //! Bound: relative error 1e-14, away from the zeros below 0 and from the zero of `digamma` at 1.46.
-//! Source: Abramowitz and Stegun, "Handbook of Mathematical Functions", sections 6.1 and 6.3.
+//! Source: Abramowitz and Stegun, "Handbook of Mathematical Functions", sections 6.1 to 6.4 and 23.1.
 
 use std::f64::consts::PI;
 
@@ -21,6 +24,9 @@ pub(super) fn lgamma(x: f64) -> f64 {
     } else if x < 0.5 {
         // gamma(x) gamma(1 - x) sin(pi x) = pi
         let distance = x - x.round();
+        if distance == 0.0 && x != 0.0 {
+            return f64::INFINITY;
+        }
         if x.abs() < f64::MIN_POSITIVE {
             return -x.abs().ln();
         }
@@ -38,6 +44,14 @@ pub(super) fn lgamma(x: f64) -> f64 {
         let reciprocal = 1.0 / x;
         let series = reciprocal * polynomial(reciprocal * reciprocal, STIRLING);
         (x - 0.5) * (x.ln() - 1.0) + (HALF_LN_TWO_PI - 0.5 + series)
+    }
+}
+
+/// `ln gamma(1 + x)` for `x >= 0`, exactly near 0.
+pub(super) fn lgamma_of_one_plus(x: f64) -> f64 {
+    match x < 1.0 {
+        true => x * (x - 1.0) * polynomial(x - 0.5, LGAMMA_F64),
+        false => lgamma(1.0 + x),
     }
 }
 
@@ -61,4 +75,211 @@ pub(super) fn digamma(x: f64) -> f64 {
         let square = 1.0 / (x * x);
         sum + (x.ln() - 0.5 / x - square * polynomial(square, DIGAMMA))
     }
+}
+
+/// `B(2k) / (2k)!`.
+const EULER_MACLAURIN: [f64; 10] = [
+    1.0 / 12.0,
+    -1.0 / 720.0,
+    1.0 / 30240.0,
+    -1.0 / 1209600.0,
+    1.0 / 47900160.0,
+    -691.0 / 1307674368000.0,
+    1.0 / 74724249600.0,
+    -3617.0 / 10670622842880000.0,
+    43867.0 / 5109094217170944000.0,
+    -174611.0 / 802857662698291200000.0,
+];
+
+/// The sum of `(q + k)^-s`, which is infinite at `q = 0` and at the negative integers.
+pub(super) fn zeta(s: f64, q: f64) -> f64 {
+    if s.is_nan() || q.is_nan() || s < 1.0 || q == f64::NEG_INFINITY {
+        return f64::NAN;
+    }
+    if s == 1.0 {
+        return f64::INFINITY;
+    }
+    if q > 0.0 {
+        return zeta_on_the_right(s, q);
+    }
+    if q == q.floor() {
+        return f64::INFINITY;
+    }
+    if s != s.floor() {
+        return f64::NAN;
+    }
+    // All terms left of 0 are those of another sum, or of two.
+    let distance = q - q.round();
+    let (below, above) = match distance < 0.0 {
+        true => (-distance, 1.0 + distance),
+        false => (1.0 - distance, distance),
+    };
+    let sign = if s % 2.0 == 0.0 { 1.0 } else { -1.0 };
+    let left = zeta_on_the_right(s, below) - zeta_on_the_right(s, 1.0 - q);
+    zeta_on_the_right(s, above) + sign * left
+}
+
+fn zeta_on_the_right(s: f64, mut q: f64) -> f64 {
+    if q == f64::INFINITY {
+        return 0.0;
+    }
+    let mut sum = 0.0;
+    while q < 10.0 + s {
+        let term = q.powf(-s);
+        sum += term;
+        if term <= sum * 1e-17 {
+            return sum;
+        }
+        q += 1.0;
+    }
+    let power = q.powf(1.0 - s);
+    let square = 1.0 / (q * q);
+    let (mut rest, mut factor) = (0.0, s / q);
+    for (k, coefficient) in EULER_MACLAURIN.into_iter().enumerate() {
+        rest += coefficient * factor;
+        let k = 2.0 * k as f64;
+        factor *= (s + k + 1.0) * (s + k + 2.0) * square;
+    }
+    sum + power * (1.0 / (s - 1.0) + (0.5 + rest) / q)
+}
+
+/// The derivative of order `n` of `digamma`.
+pub(super) fn polygamma(x: f64, n: f64) -> f64 {
+    if n == 0.0 {
+        return digamma(x);
+    }
+    let is_odd = n % 2.0 == 1.0;
+    if x <= 0.0 && x == x.round() && x.is_finite() {
+        // The pole has different signs on both sides if the order is even.
+        return match (is_odd, x == 0.0) {
+            (true, _) => f64::INFINITY,
+            (false, true) => -1.0 / x,
+            (false, false) => f64::NAN,
+        };
+    }
+    let factorial: f64 = (2..=n as u64).map(|k| k as f64).product();
+    let value = factorial * zeta(n + 1.0, x);
+    if is_odd { value } else { -value }
+}
+
+/// Stirling's series: `ln gamma(x) - (x - 1/2) ln x + x - ln sqrt(2 pi)` for `x >= 8`.
+pub(super) fn stirling(x: f64) -> f64 {
+    let reciprocal = 1.0 / x;
+    reciprocal * polynomial(reciprocal * reciprocal, STIRLING)
+}
+
+/// `ln |B(a, b)|` and the sign of `B(a, b)`.
+fn beta_parts(a: f64, b: f64) -> (f64, f64) {
+    let (p, q) = if a < b { (b, a) } else { (a, b) };
+    if a.is_nan() || b.is_nan() {
+        return (f64::NAN, 1.0);
+    }
+    if q > 0.0 {
+        return (betaln_on_the_right(p, q), 1.0);
+    }
+    if q == q.floor() || p <= 0.0 && p == p.floor() {
+        return (f64::INFINITY, 1.0);
+    }
+    (
+        lgamma(p) + lgamma(q) - lgamma(p + q),
+        gamma_sign(p) * gamma_sign(q) * gamma_sign(p + q),
+    )
+}
+
+/// `ln B(p, q)` for `p >= q > 0`.
+fn betaln_on_the_right(p: f64, q: f64) -> f64 {
+    if p == f64::INFINITY {
+        return f64::NEG_INFINITY;
+    }
+    if p < 10.0 {
+        return lgamma(q) + (lgamma(p) - lgamma(p + q));
+    }
+    let quotient = q / p;
+    let correction = stirling(p) - stirling(p + q);
+    if q < 10.0 {
+        let difference = -(p - 0.5) * quotient.ln_1p() - q * ((p + q).ln() - 1.0);
+        return lgamma(q) + (difference + correction);
+    }
+    let of_smaller = (q - 0.5) * (quotient / (1.0 + quotient)).ln();
+    of_smaller - p * quotient.ln_1p() - 0.5 * p.ln() + (HALF_LN_TWO_PI + stirling(q) + correction)
+}
+
+/// The derivative of order `n` of `digamma` at `a`, less that at `a + b`.
+pub(super) fn polygamma_difference(a: f64, b: f64, n: f64) -> f64 {
+    if n > 0.0 {
+        let value = polygamma(a, n);
+        if value.is_infinite() || b.abs() > 1e-3 * a {
+            return if value.is_infinite() {
+                value
+            } else {
+                value - polygamma(a + b, n)
+            };
+        }
+        // Taylor's series, where the difference would cancel.
+        let mut factor = -1.0;
+        return (1..=6).fold(0.0, |sum, k| {
+            let k = f64::from(k);
+            factor *= b / k;
+            sum + factor * polygamma(a, n + k)
+        });
+    }
+    let (low, high) = (a.min(a + b), a.max(a + b));
+    if high == f64::INFINITY || low < -100.0 || low < 10.0 && high > 1e4 && b < 0.0 {
+        return digamma(a) - digamma(a + b);
+    }
+    let (mut a, mut sum) = (a, 0.0);
+    while a.min(a + b) < 10.0 {
+        sum -= b / a / (a + b);
+        a += 1.0;
+    }
+    let logarithm = (b / a).ln_1p();
+    if a > 1e100 {
+        return -logarithm;
+    }
+    // The differences of powers of 1 / a² and 1 / (a + b)² have a common factor.
+    let (end, square) = (a + b, 1.0 / (a * a));
+    let ratio = (a / end) * (a / end);
+    let (mut rest, mut power, mut terms) = (0.0, b / end * ((a + end) / end), 0.0);
+    for coefficient in DIGAMMA {
+        power *= square;
+        terms = terms * ratio + 1.0;
+        rest += coefficient * power * terms;
+    }
+    sum - logarithm - 0.5 * (b / a / end) - rest
+}
+
+/// The derivative of the beta function by its first argument.
+pub(super) fn beta_slope(a: f64, b: f64) -> f64 {
+    let end = a + b;
+    if end <= 0.0 && end == end.round() && end.is_finite() {
+        // The beta function is 0 here, and the derivative of 1 / gamma(x) is the factorial of -x or its opposite.
+        let factorial = lgamma(1.0 - end).exp();
+        let sign = if end % 2.0 == 0.0 { 1.0 } else { -1.0 };
+        let (of_a, of_b) = (
+            gamma_sign(a) * lgamma(a).exp(),
+            gamma_sign(b) * lgamma(b).exp(),
+        );
+        return of_a * of_b * factorial * sign;
+    }
+    beta(a, b) * polygamma_difference(a, b, 0.0)
+}
+
+/// The sign of the gamma function, which changes at each pole.
+fn gamma_sign(x: f64) -> f64 {
+    if x < 0.0 && x.floor() % 2.0 != 0.0 {
+        -1.0
+    } else {
+        1.0
+    }
+}
+
+/// `ln |B(a, b)|`.
+pub(super) fn betaln(a: f64, b: f64) -> f64 {
+    beta_parts(a, b).0
+}
+
+/// `gamma(a) gamma(b) / gamma(a + b)`.
+pub(super) fn beta(a: f64, b: f64) -> f64 {
+    let (logarithm, sign) = beta_parts(a, b);
+    sign * logarithm.exp()
 }

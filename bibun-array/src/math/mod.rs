@@ -5,8 +5,8 @@
 //! an operation passed to `pulp::Arch::dispatch` these are AVX-512, AVX2 with FMA, or NEON.
 //! Elsewhere results are the same to the last bit, but on x86-64 every fused multiply-add is then a
 //! call. Exceptions are `sin`, `cos` and `tan`, which are faster as `sin_slice` and similar, because what
-//! large angles need is a loop of its own there (and in f64 a branch here); and `lgamma` and `digamma`,
-//! which take one number at a time.
+//! large angles need is a loop of its own there (and in f64 a branch here); and `lgamma`, `digamma` and the
+//! functions of [`Special`], which take one number at a time.
 //!
 //! The operation should be a type with an `#[inline(always)]` method, as below: the compiler may
 //! not inline a closure with a large body, which then has none of these instructions.
@@ -36,20 +36,26 @@
 //! assert_eq!(y[0], 0.5);
 //! ```
 
+mod bessel;
 mod coefficients;
 pub(crate) mod composed;
 pub(crate) mod error_function;
 pub(crate) mod exponential;
 mod gamma;
 pub(crate) mod hyperbolic;
+mod hyperdual;
+mod incomplete;
 pub(crate) mod integer;
 pub(crate) mod kernel;
 pub(crate) mod logarithm;
+mod normal;
 pub(crate) mod power;
+mod special;
 pub(crate) mod trigonometric;
 
 pub use integer::Integer;
 pub(crate) use kernel::Kernel;
+pub use special::Special;
 
 use std::fmt::{Debug, Display};
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
@@ -494,6 +500,15 @@ pub trait Float:
     #[must_use]
     fn digamma(self) -> Self;
 
+    /// Computes a special function. Not vectorised.
+    ///
+    /// ```
+    /// # use bibun_array::math::{Float, Special};
+    /// assert_eq!(f64::special(Special::Erfcx, &[0.0, 0.0]), 1.0);
+    /// ```
+    #[must_use]
+    fn special(function: Special, arguments: &[Self]) -> Self;
+
     /// Computes the square root, correctly rounded. It is NaN below zero.
     ///
     /// ```
@@ -787,6 +802,13 @@ macro_rules! float {
 
             fn digamma(self) -> Self {
                 gamma::digamma(self as f64) as Self
+            }
+
+            #[inline(always)]
+            fn special(function: Special, arguments: &[Self]) -> Self {
+                let mut wide = [0.0; 3];
+                (wide.iter_mut().zip(arguments)).for_each(|(wide, &x)| *wide = x as f64);
+                function.value(wide) as Self
             }
 
             #[inline(always)]

@@ -27,6 +27,7 @@ mod pooling;
 mod probe;
 mod products;
 pub(crate) mod random;
+mod special;
 
 #[cfg(test)]
 pub(crate) use families::ElementFunction;
@@ -47,6 +48,7 @@ pub use per_axis::PerAxis;
 pub use pooling::*;
 pub use products::*;
 pub use random::*;
+pub use special::*;
 
 /// Returns every sample of every function, for the conformance test.
 #[cfg(test)]
@@ -63,6 +65,7 @@ pub(crate) fn samples() -> Vec<crate::conformance::Sample> {
         pooling::samples(),
         products::samples(),
         random::samples(),
+        special::samples(),
     ]
     .concat()
 }

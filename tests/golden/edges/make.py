@@ -196,7 +196,7 @@ UNARY = {
     "hardshrink": dict(f=lambda x: x if abs(x) > 0.75 else mpf(0), linear=True),
     "threshold": dict(f=lambda x: x if x > 0.75 else mpf(3), linear=True),
     "huber": dict(f=lambda x: x * x / 2 if abs(x) <= 0.75 else mpf(0.75) * (abs(x) - mpf(0.375)), linear=True),
-    "normal_distribution": dict(f=normal_distribution),
+    "ndtr": dict(f=normal_distribution),
     "normal_density": dict(f=normal_density, at={
         sign: (normal_density(mpf(1)), -sign * normal_density(mpf(1)), 0) for sign in (1.0, -1.0)}),
     "logistic_density": dict(f=lambda x: sigmoid(x) * sigmoid(-x)),
@@ -204,13 +204,190 @@ UNARY = {
 }
 
 
+# ----- special functions: value and derivatives by their formulas
+
+
+def is_pole(x):
+    return x <= 0 and x == mp.floor(x)
+
+
+def of_order(n):
+    """The derivatives of lgamma, from order n on: lgamma itself is order 0."""
+    def function(x):
+        if x != x:
+            return nan, nan, nan
+        if x == float("inf"):
+            return tuple(inf if k < 2 else 0 for k in range(n, n + 3))
+        if x == -float("inf"):
+            return inf if n == 0 else nan, UNKNOWN, UNKNOWN
+        if x == 0:  # poles, which have another sign on the left if their order is odd
+            sign = -1 if str(x) == "-0.0" else 1
+            return tuple(inf if k == 0 or k % 2 == 0 else -inf * sign for k in range(n, n + 3))
+        if is_pole(mpf(x)):
+            return inf if n % 2 == 0 else nan, UNKNOWN, UNKNOWN
+        with mp.workdps(400):
+            return tuple(mp.re(mp.loggamma(mpf(x))) if k == 0 else mp.psi(k - 1, mpf(x)) for k in range(n, n + 3))
+    return function
+
+
+def zeta(q):
+    s = mpf(2.5)
+    if q != q:
+        return nan, nan, nan
+    if q == float("inf"):
+        return 0, 0, 0
+    if q <= 0:
+        return (inf if is_pole(q) and q > -float("inf") else nan), UNKNOWN, UNKNOWN
+    q = mpf(q)
+
+    def value(s):
+        if q > 10**20:  # Euler and Maclaurin
+            return q ** (1 - s) / (s - 1) + q**-s / 2
+        return q**-s + mp.zeta(s, 1 + q) if q < 1 else mp.zeta(s, q)
+    with mp.workdps(60):
+        return value(s), -s * value(s + 1), s * (s + 1) * value(s + 2)
+
+
+def entr(x):
+    if x != x:
+        return nan, nan, nan
+    if x <= 0:
+        return (0, inf, UNKNOWN) if x == 0 else (-inf, UNKNOWN, UNKNOWN)
+    if x == float("inf"):
+        return -inf, -inf, 0
+    x = mpf(x)
+    return -x * mp.ln(x), -mp.ln(x) - 1, -1 / x
+
+
+def ndtri(p):
+    if p == 0 or p == 1:
+        return (-inf, inf, -inf) if p == 0 else (inf, inf, inf)
+    if p == 0.5:
+        return 0, mp.sqrt(2 * mp.pi), 0
+    if not 0 < p < 1:
+        return nan, nan if p != p else UNKNOWN, nan if p != p else UNKNOWN
+    with mp.workdps(60):
+        p, y = mpf(p), -mp.sqrt(-2 * mp.ln(min(p, mpf(1) / 3)))
+        for _ in range(100):
+            value = mp.erfc(-y / mp.sqrt(2)) / 2
+            y -= mp.ln(value / p) * value * mp.sqrt(2 * mp.pi) * mp.exp(y * y / 2)
+        slope = mp.sqrt(2 * mp.pi) * mp.exp(y * y / 2)
+        return y, slope, y * slope * slope
+
+
+def erfcx(x):
+    if x != x:
+        return nan, nan, nan
+    if abs(x) > 100:
+        if x < 0:
+            return inf, -inf, inf
+        x = mpf(x) if x < float("inf") else FAR
+        factor = 1 / mp.sqrt(mp.pi)
+        terms = [(-1) ** k * mp.fac2(2 * k - 1) / mpf(2) ** k for k in range(20)]
+        return tuple(factor * sum(c * sign * mp.rf(2 * k + 1, n) * x ** (-2 * k - 1 - n) for k, c in enumerate(terms))
+                     for n, sign in ((0, 1), (1, -1), (2, 1)))
+    x = mpf(x)
+    y = mp.exp(x * x) * mp.erfc(x)
+    slope = 2 * x * y - 2 / mp.sqrt(mp.pi)
+    return y, slope, 2 * y + 2 * x * slope
+
+
+def log_ndtr(x):
+    if x != x:
+        return nan, nan, nan
+    if x > 1000:
+        return 0, 0, 0
+    if x < -1000:
+        x = FAR * -1 if x == -float("inf") else mpf(x)
+        # The distribution function is the density times the series of Mills's quotient.
+        return (-x * x / 2 - mp.ln(-x * mp.sqrt(2 * mp.pi)) + mp.log1p(-1 / x**2 + 3 / x**4),
+                -x - 1 / x + 2 / x**3, -1 + 1 / x**2 - 6 / x**4)
+    x = mpf(x)
+    value = mp.erfc(-x / mp.sqrt(2)) / 2
+    slope = mp.exp(-x * x / 2) / mp.sqrt(2 * mp.pi) / value
+    return mp.ln(value), slope, -slope * (x + slope)
+
+
+def bessel(kind, order):
+    """The value and two derivatives, from the functions of neighbouring orders."""
+    sign = -1 if kind == "j" else 1
+
+    def hankel(n, x):
+        terms = [mpf(1)]
+        for k in range(1, 40):
+            terms.append(terms[-1] * (4 * n * n - (2 * k - 1) ** 2) / (8 * k * x))
+        return terms
+
+    def value(n, x):
+        if n < 0:
+            return sign**n * value(-n, x)
+        if abs(x) < 1000:
+            return mp.besselj(n, x) if kind == "j" else mp.besseli(n, x)
+        parity = -1 if x < 0 and n % 2 else 1
+        x = abs(x)
+        even = sum((-1) ** (k // 2) * t for k, t in enumerate(hankel(n, x)) if k % 2 == 0)
+        odd = sum((-1) ** (k // 2) * t for k, t in enumerate(hankel(n, x)) if k % 2)
+        angle = x - n * mp.pi / 2 - mp.pi / 4
+        return parity * mp.sqrt(2 / (mp.pi * x)) * (even * mp.cos(angle) - odd * mp.sin(angle))
+
+    def derivatives(n, x):
+        first = (value(n - 1, x) + sign * value(n + 1, x)) / 2
+        return value(n, x), first, (value(n - 2, x) + sign * 2 * value(n, x) + value(n + 2, x)) / 4
+
+    def function(x):
+        if x != x:
+            return nan, nan, nan
+        if abs(x) == float("inf"):
+            if kind != "i":
+                return 0, 0, 0
+            return tuple(-inf if x < 0 and (order + k) % 2 else inf for k in range(3))
+        x = mpf(x)
+        s = mp.sign(x)
+        if kind == "i" and abs(x) > 1000:
+            return tuple(inf * s ** (order + k) for k in range(3))
+        if kind != "ie":
+            return derivatives(order, x)
+        if abs(x) > 1000:  # the exponential is taken out of the series
+            x = abs(x)
+            terms = [(-1) ** k * t / mp.sqrt(2 * mp.pi * x) for k, t in enumerate(hankel(order, x))]
+            first = sum(-(k + mpf(1) / 2) * t / x for k, t in enumerate(terms))
+            second = sum((k + mpf(1) / 2) * (k + mpf(3) / 2) * t / x**2 for k, t in enumerate(terms))
+            return s**order * sum(terms), s ** (order + 1) * first, s**order * second
+        y, first, second = derivatives(order, x)
+        if x == 0:
+            return y, first, UNKNOWN
+        factor = mp.exp(-abs(x))
+        return factor * y, factor * (first - s * y), factor * (second - 2 * s * first + y)
+    return function
+
+
+UNARY.update({
+    "i0": dict(everything=bessel("i", 0)),
+    "i1": dict(everything=bessel("i", 1)),
+    "i0e": dict(everything=bessel("ie", 0)),
+    "i1e": dict(everything=bessel("ie", 1)),
+    "j0": dict(everything=bessel("j", 0)),
+    "j1": dict(everything=bessel("j", 1)),
+    "lgamma": dict(everything=of_order(0)),
+    "digamma": dict(everything=of_order(1)),
+    "polygamma": dict(everything=of_order(2)),
+    "zeta": dict(everything=zeta),
+    "entr": dict(everything=entr),
+    "ndtri": dict(everything=ndtri),
+    "erfcx": dict(everything=erfcx),
+    "log_ndtr": dict(everything=log_ndtr),
+})
+
+
 def by_differences(f, x, step):
     left, middle, right = f(x - step), f(x), f(x + step)
     return (right - left) / (2 * step), (right - 2 * middle + left) / (step * step)
 
 
-def unary(x, f, derivatives=None, linear=False, domain=(-inf, inf), singular=(), values={}, at={}):
+def unary(x, f=None, derivatives=None, everything=None, linear=False, domain=(-inf, inf), singular=(), values={}, at={}):
     """Value, first and second derivative."""
+    if everything:
+        return everything(x)
     if x != x:
         known = at.get(nan)
         return known or (nan, UNKNOWN if linear else nan, UNKNOWN if linear else nan)
@@ -332,6 +509,125 @@ def sigmoid_cross_entropy(x, t):
     return loss, sigmoid(x) * (1 - t) - sigmoid(-x) * t, -x, p, -1, 0
 
 
+def xlogy(shift):
+    def function(a, b):
+        c = b + shift
+        if c < 0 or c == 0 and a != 0:  # the logarithm
+            return (nan if c < 0 and a != 0 else 0 if a == 0 else -inf * mp.sign(a),) + (UNKNOWN,) * 5
+        if c == 0:
+            return 0, 0, 0, UNKNOWN, UNKNOWN, UNKNOWN
+        if b == FAR:
+            return (UNKNOWN,) * 6
+        logarithm = mp.ln(c) if shift == 0 else mp.log1p(b)
+        return (UNKNOWN if abs(a) == FAR and logarithm == 0 else a * logarithm, logarithm, a / c, 0, 1 / c, -a / c**2)
+    return function
+
+
+def rel_entr(a, b):
+    if a < 0 or b < 0:
+        return (inf,) + (UNKNOWN,) * 5
+    if a == 0:
+        return (0,) + (UNKNOWN,) * 5
+    if b == 0:
+        return (inf,) + (UNKNOWN,) * 5
+    if FAR in (a, b):
+        return (UNKNOWN,) * 6
+    return a * mp.ln(a / b), mp.ln(a / b) + 1, -a / b, 1 / a, -1 / b, a / b**2
+
+
+def beta_parts(a, b):
+    if min(a, b) <= 0 or FAR in (a, b) or a + b > mpf(2) ** 1024:
+        return None
+    y = mp.loggamma(a) + mp.loggamma(b) - mp.loggamma(a + b)
+    by_a, by_b = (mp.psi(0, x) - mp.psi(0, a + b) for x in (a, b))
+    mixed = -mp.psi(1, a + b)
+    return y, by_a, by_b, mp.psi(1, a) + mixed, mixed, mp.psi(1, b) + mixed
+
+
+def betaln(a, b):
+    return beta_parts(a, b) or (UNKNOWN,) * 6
+
+
+def beta(a, b):
+    parts = beta_parts(a, b)
+    if not parts:
+        return (UNKNOWN,) * 6
+    y, by_a, by_b, aa, ab, bb = parts
+    if y < -10**6:  # below the range, and no second derivatives of products beyond it
+        return (0,) + (UNKNOWN,) * 5
+    y = mp.exp(y)
+    if max(abs(by_a), abs(by_b)) > mpf(10) ** 18:
+        return (y,) + (UNKNOWN,) * 5
+    return y, y * by_a, y * by_b, y * (by_a**2 + aa), y * (by_a * by_b + ab), y * (by_b**2 + bb)
+
+
+def series(f, x, order):
+    """A derivative by central differences."""
+    h = x * mpf(10) ** -60
+    left, right = f(x - h), f(x + h)
+    return (right - left) / (2 * h) if order == 1 else (left + right - 2 * f(x)) / (h * h)
+
+
+def gammainc(upper):
+    def ratio(a, x):
+        """The series of positive terms."""
+        term = total = mp.exp(a * mp.ln(x) - x - mp.loggamma(a + 1))
+        n = 1
+        while term > total * mpf(10) ** -mp.dps:
+            term *= x / (a + n)
+            total += term
+            n += 1
+        return total
+
+    def function(a, x):
+        if a < 0 or x < 0 or a == 0 and x == 0:
+            return (nan,) + (UNKNOWN,) * 5
+        if min(a, x) > 10**5:
+            return (UNKNOWN,) * 6
+        if a == 0 or x > 10**5:
+            return (1 - upper,) + (UNKNOWN,) * 5
+        if x == 0 or a > 10**5:
+            return (upper,) + (UNKNOWN,) * 5
+        with mp.workdps(700):
+            y = ratio(a, x)
+            by_a, by_aa = (series(lambda a: ratio(a, x), a, order) for order in (1, 2))
+            density = mp.exp((a - 1) * mp.ln(x) - x - mp.loggamma(a))
+            results = by_a, density, by_aa, density * (mp.ln(x) - mp.psi(0, a)), density * ((a - 1) / x - 1)
+            # Products of numbers beyond the range are not promised.
+            far = abs(results[4]) > mpf(10) ** 38 or min(a, x) < mpf(10) ** -20
+            results = results[:2] + (UNKNOWN,) * 3 if far else results
+            return (1 - y, *(r if r is UNKNOWN else -r for r in results)) if upper else (y, *results)
+    return function
+
+
+def betainc(a, b, x):
+    def ratio(a, b, x):
+        """The series of positive terms."""
+        term = total = mp.exp(a * mp.ln(x) + b * mp.log1p(-x) + mp.loggamma(a + b) - mp.loggamma(a + 1) - mp.loggamma(b))
+        n = 0
+        while term > total * mpf(10) ** -mp.dps:
+            term *= (a + b + n) / (a + 1 + n) * x
+            total += term
+            n += 1
+        return total
+
+    if x != x or x < 0 or x > 1:
+        return (nan,) + (UNKNOWN,) * 9
+    if x == 0 or x == 1:
+        return (x,) + (UNKNOWN,) * 9
+    with mp.workdps(200):
+        a, b, x = mpf(a), mpf(b), mpf(x)
+        of_a = [series(lambda a: ratio(a, b, x), a, order) for order in (1, 2)]
+        of_b = [series(lambda b: ratio(a, b, x), b, order) for order in (1, 2)]
+        mixed = series(lambda a: series(lambda b: ratio(a, b, x), b, 1), a, 1)
+        density = x ** (a - 1) * (1 - x) ** (b - 1) / mp.beta(a, b)
+        slopes = mp.ln(x) - mp.psi(0, a) + mp.psi(0, a + b), mp.log1p(-x) - mp.psi(0, b) + mp.psi(0, a + b)
+        results = (ratio(a, b, x), of_a[0], of_b[0], density, of_a[1], mixed, density * slopes[0], of_b[1],
+                   density * slopes[1], density * ((a - 1) / x - (b - 1) / (1 - x)))
+        # Zeros by symmetry.
+        return tuple(UNKNOWN if abs(y) < mpf(10) ** -50 and x >= 0.25 else y for y in results)
+
+
 BINARY = {
     "add": lambda a, b: (a + b, 1, 1, 0, 0, 0),
     "subtract": lambda a, b: (a - b, 1, -1, 0, 0, 0),
@@ -349,6 +645,13 @@ BINARY = {
     "maximum": extreme(1),
     "minimum": extreme(-1),
     "squared_error": lambda a, b: ((a - b) ** 2, 2 * (a - b), 2 * (b - a), 2, -2, 2),
+    "xlogy": xlogy(0),
+    "xlog1py": xlogy(1),
+    "rel_entr": rel_entr,
+    "beta": beta,
+    "betaln": betaln,
+    "gammainc": gammainc(0),
+    "gammaincc": gammainc(1),
     "absolute_error": lambda a, b: (abs(a - b), mp.sign(a - b), mp.sign(b - a), 0, 0, 0),
 }
 INDEFINITE = [BINARY["multiply"], BINARY["divide"], swish]
@@ -388,6 +691,14 @@ for name, function in BINARY.items():
                 results = binary(function, a, b)
                 if results and (name != "pow" or b == b) and any(x is not UNKNOWN for x in results):
                     line(name, precision, [a, b], results)
+
+# Three arguments: value, a, b, x, and the second derivatives in the same order.
+for precision in PAIRED:
+    for a in [0.5, 3.0, 20.0]:
+        for b in [0.5, 3.0, 20.0]:
+            for x in [0.0, 1e-30, 0.25, 0.5, 0.875, 1.0, -0.5, 2.0, float("nan")]:
+                x = single(x) if precision == "f32" else x
+                line("betainc", precision, [a, b, x], betainc(a, b, x))
 
 # Answers, and a probability.
 for precision, magnitudes in PAIRED.items():

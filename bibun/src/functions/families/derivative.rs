@@ -6,6 +6,7 @@ use bibun_array::{Mask, Number};
 use smallvec::SmallVec;
 
 use super::formula::{ElementFunction, Read};
+use crate::function::no_rule;
 use crate::functions::math::of_operation;
 
 /// Returns the derivative of a formula with respect to one of its inputs, times a factor `g`.
@@ -28,9 +29,13 @@ use crate::functions::math::of_operation;
 /// ```
 ///
 /// # Panics
-/// Panics if the result depends on the input through `digamma`, an operation whose derivative is
-/// not known.
+/// Panics if the result depends on the input through an argument of a special function to which no
+/// derivative is known, such as the first one of `zeta`.
+#[track_caller]
 pub fn derivative(formula: &Formula, input: usize) -> Option<Formula> {
+    if let Some((function, why)) = unknown(formula, input) {
+        no_rule(function, "derivative", why);
+    }
     let mut is_zero = false;
     let inputs = formula.inputs();
     let whole = Formula::trace(inputs + 2, formula.given(), |x, given| {
@@ -75,13 +80,24 @@ pub(crate) fn derive(
     Some((reads, formula))
 }
 
-/// Computes the cotangent of an input.
-fn walk(
-    formula: &Formula,
-    values: &[Part],
-    input: usize,
-    g: Number<Symbol>,
-) -> Option<Number<Symbol>> {
+/// Returns a function in a formula through which the result depends on an input by an argument to which it has
+/// no derivative, and why it has none.
+pub(crate) fn unknown(formula: &Formula, input: usize) -> Option<(&'static str, &'static str)> {
+    let depends = dependents(formula, input);
+    formula.lines().iter().find_map(|line| {
+        let Operation::Special(_) = line.operation() else {
+            return None;
+        };
+        let function = of_operation(line.operation());
+        (line.arguments().iter().enumerate())
+            .filter(|(_, node)| depends[node.index()])
+            .find_map(|(place, _)| function.gradient(place)?.unknown)
+            .map(|why| (function.name(), why))
+    })
+}
+
+/// Returns which lines depend on an input.
+fn dependents(formula: &Formula, input: usize) -> Vec<bool> {
     let lines = formula.lines();
     let mut depends = vec![false; lines.len()];
     for (i, line) in lines.iter().enumerate() {
@@ -89,6 +105,17 @@ fn walk(
         depends[i] = line.operation() == Operation::Input(input as u8)
             || line.value() != Type::Truth && by_arguments();
     }
+    depends
+}
+
+/// Computes the cotangent of an input.
+fn walk(
+    formula: &Formula,
+    values: &[Part],
+    input: usize,
+    g: Number<Symbol>,
+) -> Option<Number<Symbol>> {
+    let (lines, depends) = (formula.lines(), dependents(formula, input));
     let mut cotangents: Vec<Option<Number<Symbol>>> = vec![None; lines.len()];
     cotangents[formula.result().index()] = Some(g);
     for (i, line) in lines.iter().enumerate().rev() {

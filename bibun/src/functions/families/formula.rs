@@ -12,12 +12,12 @@ use bibun_array::formula::{Formula, Node, Operation};
 use bibun_array::{Array, DType, Definition, Kernel, run_kernel};
 use smallvec::SmallVec;
 
-use super::derivative::derive;
+use super::derivative::{derive, unknown};
 use crate::apply::apply_fitting;
 use crate::batch::Batched;
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient};
-use crate::function::{Arity, Fixed, Function, Mismatch, Needs, Saved, Spec, Variadic};
+use crate::function::{Arity, Fixed, Function, Mismatch, Needs, Saved, Spec, Variadic, no_rule};
 use crate::functions::math::of_operation;
 use crate::variable::Variable;
 
@@ -45,6 +45,8 @@ pub(crate) struct Gradient {
     /// A separately compiled loop of the formula, which costs compile time: for functions that are
     /// used in training networks.
     pub(crate) fused: Option<&'static Definition>,
+    /// Why the derivative is not known, if it is not: the rest has no meaning then.
+    pub(crate) unknown: Option<&'static str>,
 }
 
 /// A value of the call that a derivative reads.
@@ -60,8 +62,9 @@ impl Read {
         match name.as_bytes() {
             b"x" | b"a" => Self::Input(0),
             b"b" => Self::Input(1),
+            b"c" => Self::Input(2),
             b"y" => Self::Output,
-            _ => panic!("derivatives read x, or a and b, and y"),
+            _ => panic!("derivatives read x, or a, b and c, and y"),
         }
     }
 }
@@ -81,6 +84,8 @@ enum Slope {
     /// `g` itself.
     Identity,
     Function(&'static ElementFunction),
+    /// None: the function whose derivative is not known, and why.
+    Unknown(&'static str, &'static str),
 }
 
 impl ElementFunction {
@@ -166,6 +171,9 @@ impl ElementFunction {
     #[cold]
     fn find_derivative(&'static self, input: usize) -> Option<Derivative> {
         let (reads, function) = match self.gradient(input) {
+            Some(Gradient {
+                unknown: Some(why), ..
+            }) => (SmallVec::new(), Slope::Unknown(self.name(), why)),
             Some(gradient) => {
                 let function = match gradient.fused {
                     Some(fused) => Slope::Function(Box::leak(Box::new(Self::new(fused, &[])))),
@@ -173,10 +181,13 @@ impl ElementFunction {
                 };
                 (gradient.reads.into(), function)
             }
-            None => {
-                let (reads, formula) = derive(self, input)?;
-                (reads, self.slope(&formula))
-            }
+            None => match unknown(&self.formula(), input) {
+                Some((function, why)) => (SmallVec::new(), Slope::Unknown(function, why)),
+                None => {
+                    let (reads, formula) = derive(self, input)?;
+                    (reads, self.slope(&formula))
+                }
+            },
         };
         let saves = reads.iter().fold(Saved::NOTHING, |saves, read| match read {
             Read::Input(i) => saves.input(usize::from(*i)),
@@ -254,6 +265,7 @@ impl<A: Arity> Elements<A> {
             Slope::Identity => return Some(g),
             Slope::Zero => return Some(Variable::constant(Array::zeros(g.shape(), g.dtype()))),
             Slope::Function(function) => function,
+            Slope::Unknown(function, why) => no_rule(function, "derivative", why),
         };
         let mut inputs: SmallVec<[Variable; 4]> = SmallVec::new();
         inputs.push(g);
@@ -346,7 +358,8 @@ impl<A: Arity> Function for Elements<A> {
 /// becomes a vector loop) or as an operation that already has a loop (`operation: Exp`). For each
 /// input, `g dy/dx` may be given if it is better conditioned than the derivative derived from the
 /// value. It reads any of `x` (or `a`, `b`) and `y`, and is a formula (`derivative(y; gy)`), or a
-/// formula with a loop of its own (`fused(y; gy)`).
+/// formula with a loop of its own (`fused(y; gy)`); or it is not known, for a reason
+/// (`unknown(; gy): "why"`).
 macro_rules! element_function {
     (
         $Rule:ident = $name:expr, $inputs:tt $parameters:tt;
@@ -361,18 +374,8 @@ macro_rules! element_function {
                 };
                 #[allow(dead_code, reason = "operations have no parameters")]
                 const GIVEN: usize = count_of!($parameters);
-                static GRADIENTS: &[Gradient] = &[$({
-                    use $crate::functions::families::{Read, element_formula};
-                    const READS: &[Read] = &[$(Read::named(stringify!($kept))),*];
-                    const COUNT: usize = READS.len() + 1;
-                    element_formula! {
-                        concat!($name, " gradient"), [$gy $(, $kept)*] $parameters $gradient
-                    }
-                    Gradient {
-                        reads: READS,
-                        formula: bibun_array::formula::Formula::read::<COUNT, GIVEN, Formula>,
-                        fused: element_definition!($gradient_kind),
-                    }
+                static GRADIENTS: &[Gradient] = &[$($crate::functions::families::gradient! {
+                    $gradient_kind($($kept),*; $gy) $name, $parameters $gradient
                 }),*];
                 static FUNCTION: ElementFunction = {
                     #[allow(dead_code, reason = "operations are of their own")]
@@ -387,6 +390,35 @@ macro_rules! element_function {
     };
 }
 pub(crate) use element_function;
+
+/// Defines the derivative of an [`element_function`] with respect to one input.
+macro_rules! gradient {
+    (unknown(; $gy:ident) $name:expr, $parameters:tt $why:expr) => {
+        Gradient {
+            reads: &[],
+            formula: || unreachable!("it is not known"),
+            fused: None,
+            unknown: Some($why),
+        }
+    };
+    (
+        $kind:ident($($kept:ident),*; $gy:ident) $name:expr, $parameters:tt $gradient:expr
+    ) => {{
+        use $crate::functions::families::{Read, element_definition, element_formula};
+        const READS: &[Read] = &[$(Read::named(stringify!($kept))),*];
+        const COUNT: usize = READS.len() + 1;
+        element_formula! {
+            concat!($name, " gradient"), [$gy $(, $kept)*] $parameters $gradient
+        }
+        Gradient {
+            reads: READS,
+            formula: bibun_array::formula::Formula::read::<COUNT, GIVEN, Formula>,
+            fused: element_definition!($kind),
+            unknown: None,
+        }
+    }};
+}
+pub(crate) use gradient;
 
 /// Defines a formula as a type with `COUNT` inputs and `GIVEN` parameters.
 macro_rules! element_formula {

@@ -14,6 +14,6 @@ pub use derivative::derivative;
 pub(crate) use discrete::{Discrete, DiscreteRule};
 pub(crate) use formula::{
     ElementFunction, Gradient, Read, binary, binary_function, call, count_of, element_definition,
-    element_formula, element_function, function_type, method, shapes_and_types, unary,
+    element_formula, element_function, function_type, gradient, method, shapes_and_types, unary,
 };
 pub(crate) use linear::{Linear, LinearRule};

@@ -23,11 +23,6 @@ impl Variable {
         call(LogisticDensity::function(), &[], [self.clone()])
     }
 
-    /// Computes the distribution function of the standard normal distribution.
-    pub(crate) fn normal_distribution(&self) -> Self {
-        call(NormalDistribution::function(), &[], [self.clone()])
-    }
-
     /// Computes the density of the standard normal distribution.
     pub(crate) fn normal_density(&self) -> Self {
         call(NormalDensity::function(), &[], [self.clone()])
@@ -58,14 +53,6 @@ element_function! {
     LogisticDensity = "logistic_density", [x] [];
     value: x.logistic_density();
     derivative(x; gy): -(gy * x.logistic_density() * (x * 0.5).tanh());
-}
-
-pub(super) struct NormalDistribution;
-
-element_function! {
-    NormalDistribution = "normal_distribution", [x] [];
-    operation: NormalDistribution;
-    derivative(x; gy): gy * x.normal_density();
 }
 
 pub(super) struct NormalDensity;
@@ -131,14 +118,6 @@ element_function! {
     derivative(x; gy): gy * x.sigmoid();
 }
 
-pub(super) struct Lgamma;
-
-element_function! {
-    Lgamma = "lgamma", [x] [];
-    operation: Lgamma;
-    derivative(x; gy): gy * x.digamma();
-}
-
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use crate::conformance::Sample;
@@ -148,12 +127,6 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             -3.0..3.0,
             Variable::logistic_density,
             |x| 1.0 / (2.0 + x.exp() + (-x).exp()),
-        ),
-        Sample::unary(
-            "normal_distribution",
-            -3.0..3.0,
-            Variable::normal_distribution,
-            crate::functions::activation::normal_distribution,
         ),
         Sample::unary("normal_density", -3.0..3.0, Variable::normal_density, |x| {
             (-0.5 * x * x).exp() / std::f64::consts::TAU.sqrt()

@@ -68,7 +68,10 @@ pub fn elementwise<F: ElementFormula<N, G>, const N: usize, const G: usize>(
 
 /// Returns the inputs with one common shape and dtype.
 #[track_caller]
-fn alike<const N: usize>(function: &'static str, inputs: [Variable; N]) -> [Variable; N] {
+pub(in crate::functions) fn alike<const N: usize>(
+    function: &'static str,
+    inputs: [Variable; N],
+) -> [Variable; N] {
     let dtype = float_of(inputs[0].dtype(), &inputs);
     let inputs = inputs.map(|x| cast(x, dtype));
     let specs: Vec<Spec> = inputs.iter().map(Variable::spec).collect();

@@ -21,8 +21,8 @@ mod trigonometric;
 
 use bibun_array::formula::Operation;
 
-use crate::function::no_rule;
 use crate::functions::families::ElementFunction;
+use crate::functions::special::of_special;
 
 pub use arithmetic::*;
 pub use comparison::*;
@@ -49,11 +49,7 @@ macro_rules! function_of {
         match $operation {
             $(Operation::$Same => $Same::function(),)+
             $(Operation::$Operation => $Rule::function(),)+
-            Operation::Digamma => no_rule(
-                "digamma",
-                "derivative",
-                "no formula of its derivative is known here",
-            ),
+            Operation::Special(function) => of_special(function),
             $(Operation::$None { .. })|+ => {
                 unreachable!("it is no function, or its derivative is written elsewhere")
             }
@@ -63,19 +59,17 @@ macro_rules! function_of {
 
 /// Returns the function of an operation of formulas, with its derivatives.
 pub(in crate::functions) fn of_operation(operation: Operation) -> &'static ElementFunction {
-    use crate::functions::{LogSigmoid, Sigmoid};
+    use crate::functions::{Digamma, Lgamma, LogSigmoid, Ndtr, Sigmoid};
     use derivatives::{
-        Direction, Inversion, Lgamma, LogisticDensity, NormalDensity, NormalDistribution,
-        OneMinusSquare, Softplus,
+        Direction, Inversion, LogisticDensity, NormalDensity, OneMinusSquare, Softplus,
     };
     function_of! {
         operation:
         Add Subtract Multiply Divide Negative Abs Sign Floor Ceil Trunc Round Maximum Minimum Fmod
         Remainder Hypot Square Reciprocal Sqrt Rsqrt Cbrt Exp Exp2 Expm1 Log Log2 Log10 Log1p Sigmoid
-        LogSigmoid LogisticDensity OneMinusSquare Direction Inversion Softplus Lgamma Sin Cos Tan Asin
-        Acos Atan Atan2 Sinh Cosh Tanh Asinh Acosh Atanh Erf Erfc Erfinv NormalDistribution
-        NormalDensity;
-        Power: Pow Logaddexp: LogAddExp;
+        LogSigmoid LogisticDensity OneMinusSquare Direction Inversion Softplus Lgamma Digamma Sin Cos Tan Asin
+        Acos Atan Atan2 Sinh Cosh Tanh Asinh Acosh Atanh Erf Erfc Erfinv NormalDensity;
+        Power: Pow Logaddexp: LogAddExp NormalDistribution: Ndtr;
         none: Input Given Constant Always Largest MultiplyAdd Clip Equal Less LessEqual IsNan And Or Not
         Select PowerOfTwo IsOdd HasBitOfTwo Exponent Fraction CopySign IsSignNegative Widen Narrow
         Whole Xor Quotient Rest BitsAnd BitsOr BitsXor ToNumber ToInteger

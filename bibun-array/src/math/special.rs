@@ -1,0 +1,151 @@
+//! Functions that branch or loop, in f64 for both types: one table, of which each entry is an operation of
+//! formulas with its loop, and a method of [`Number`].
+
+use super::{Float, bessel, gamma, incomplete, normal};
+use crate::formula::Type;
+use crate::{Definition, ElementFormula, Number};
+
+/// `Number`, in the place of an argument.
+macro_rules! number {
+    ($argument:ident) => {
+        Type::Number
+    };
+}
+
+macro_rules! functions {
+    ($(
+        $(#[$documentation:meta])*
+        $Function:ident = $name:ident($first:ident $(, $other:ident)*) => $value:path;
+    )*) => {
+        /// A function that is computed one number at a time, in f64 for both types. The methods of
+        /// [`Number`] with these names compute them.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        pub enum Special {
+            $($(#[$documentation])* $Function,)*
+        }
+
+        impl Special {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$Function),*];
+
+            /// Returns the name in printed formulas.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$Function => stringify!($name),)*
+                }
+            }
+
+            /// The types of the arguments.
+            pub(crate) const fn arguments(self) -> &'static [Type] {
+                match self {
+                    $(Self::$Function => &[number!($first) $(, number!($other))*],)*
+                }
+            }
+
+            /// The loop.
+            pub(crate) const fn definition(self) -> &'static Definition {
+                match self {
+                    $(Self::$Function => {
+                        const COUNT: usize = Special::$Function.arguments().len();
+                        struct Own;
+                        impl ElementFormula<COUNT> for Own {
+                            const NAME: &'static str = stringify!($name);
+                            #[inline(always)]
+                            fn value<T: Float>(
+                                [$first $(, $other)*]: [Number<T>; COUNT],
+                                []: [Number<T>; 0],
+                            ) -> Number<T> {
+                                $first.$name($($other),*)
+                            }
+                        }
+                        static DEFINITION: Definition = Definition::of::<COUNT, 0, Own>();
+                        &DEFINITION
+                    })*
+                }
+            }
+
+            /// The value at as many numbers as the function has arguments.
+            #[inline(never)]
+            pub(super) fn value(self, x: [f64; 3]) -> f64 {
+                match self {
+                    $(Self::$Function => {
+                        let [$first $(, $other)*, ..] = x;
+                        $value($first $(, $other)*)
+                    })*
+                }
+            }
+        }
+
+        impl<T: Float> Number<T> {$(
+            $(#[$documentation])*
+            #[inline(always)]
+            #[must_use]
+            pub fn $name(self $(, $other: impl Into<Self>)*) -> Self {
+                Self(T::special(Special::$Function, &[self.0 $(, $other.into().0)*]))
+            }
+        )*}
+    };
+}
+
+functions! {
+    /// The derivative of order `n` of [`digamma`](Float::digamma) at `x`, where `n` is a natural number: the
+    /// polygamma function. Relative error below `1e-14` away from its zeros.
+    Polygamma = polygamma(x, n) => gamma::polygamma;
+    /// Hurwitz's zeta function, the sum of `(q + k)^-s` over natural `k`. Relative error below `1e-14` for
+    /// positive `q`.
+    Zeta = zeta(s, q) => gamma::zeta;
+    /// The beta function `Γ(a) Γ(b) / Γ(a + b)`. Relative error below `1e-12`.
+    Beta = beta(a, b) => gamma::beta;
+    /// The logarithm of the magnitude of the beta function. Its error is below `1e-14` times the larger of 1
+    /// and its own magnitude, for positive arguments.
+    Betaln = betaln(a, b) => gamma::betaln;
+    /// The derivative of the beta function by its first argument. Relative error below `1e-12`.
+    BetaSlope = beta_slope(a, b) => gamma::beta_slope;
+    /// The derivative of order `n` of [`digamma`](Float::digamma) at `a`, less that at `a + b`. Relative error
+    /// below `1e-13` for positive arguments and `n = 0`; for others, that of the two.
+    PolygammaDifference = polygamma_difference(a, b, n) => gamma::polygamma_difference;
+    /// The regularized lower incomplete gamma function. Relative error below `1e-12` for `a` up to `1e6`; NaN
+    /// where a million terms are not enough, near `a = x` beyond `1e10`.
+    Gammainc = gammainc(a, x) => incomplete::gammainc;
+    /// The regularized upper incomplete gamma function; see [`Special::Gammainc`].
+    Gammaincc = gammaincc(a, x) => incomplete::gammaincc;
+    /// The derivative of [`Special::Gammainc`] by `a`. Relative error below `1e-10` for `a` up to `1e6`.
+    GammaincA = gammainc_a(a, x) => incomplete::gammainc_a;
+    /// The second derivative of [`Special::Gammainc`] by `a`. Error below `1e-10` times the larger of 1 and its
+    /// magnitude.
+    GammaincAa = gammainc_aa(a, x) => incomplete::gammainc_aa;
+    /// The density of the gamma distribution, `x^(a - 1) e^-x / Γ(a)`. Relative error below `1e-12`.
+    GammaDensity = gamma_density(a, x) => incomplete::gamma_density;
+    /// The regularized incomplete beta function. Relative error below `1e-12` for `a` and `b` up to `1e6`; NaN
+    /// where a million terms are not enough, for some beyond `1e10`.
+    Betainc = betainc(a, b, x) => incomplete::betainc;
+    /// The derivative of [`Special::Betainc`] by `a`. Relative error below `1e-10` for `a` and `b` up to `1e6`.
+    BetaincA = betainc_a(a, b, x) => incomplete::betainc_a;
+    /// The derivative of [`Special::Betainc`] by `b`, as exact.
+    BetaincB = betainc_b(a, b, x) => incomplete::betainc_b;
+    /// The second derivative of [`Special::Betainc`] by `a`, as exact as that of [`Special::Gammainc`].
+    BetaincAa = betainc_aa(a, b, x) => incomplete::betainc_aa;
+    /// The derivative of [`Special::Betainc`] by `a` and `b`, as exact.
+    BetaincAb = betainc_ab(a, b, x) => incomplete::betainc_ab;
+    /// The second derivative of [`Special::Betainc`] by `b`, as exact.
+    BetaincBb = betainc_bb(a, b, x) => incomplete::betainc_bb;
+    /// The density of the beta distribution, `x^(a - 1) (1 - x)^(b - 1) / B(a, b)`. Relative error below `1e-12`.
+    BetaDensity = beta_density(a, b, x) => incomplete::beta_density;
+    /// The modified Bessel function `I` of the integer order `n`. Relative error below `1e-14`.
+    BesselI = bessel_i(x, n) => bessel::bessel_i;
+    /// The derivative of order `k` of `e^-|x|` times the modified Bessel function `I` of the integer order `n`,
+    /// at 0 the mean of both sides. Relative error below `1e-14`, and a hundred times that for each order of
+    /// derivative.
+    BesselIe = bessel_ie(x, n, k) => bessel::bessel_ie;
+    /// The Bessel function `J` of the integer order `n`. Error below `1e-14` times the larger of the value and
+    /// the amplitude `√(2 / π|x|)`.
+    BesselJ = bessel_j(x, n) => bessel::bessel_j;
+    /// The derivative of order `n` at `x` of the scaled complementary error function `e^(x²) erfc x`.
+    /// Relative error below `1e-14` on the right of -1, and `1e-13` on its left.
+    Erfcx = erfcx(x, n) => normal::erfcx;
+    /// The derivative of order `n` at `x` of the logarithm of the standard normal distribution function.
+    /// Relative error below `1e-13` up to the second order, away from zeros.
+    LogNdtr = log_ndtr(x, n) => normal::log_ndtr;
+    /// The inverse of the standard normal distribution function. Relative error below `2e-15`.
+    Ndtri = ndtri(p) => normal::ndtri;
+}
