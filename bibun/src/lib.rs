@@ -27,6 +27,7 @@ mod check;
 mod conformance;
 mod context;
 pub mod datasets;
+pub mod distributions;
 mod error;
 mod example_axis;
 mod examples;

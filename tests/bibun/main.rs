@@ -13,6 +13,7 @@ mod core;
 mod custom;
 mod datasets;
 mod device;
+mod distributions;
 mod dtypes;
 mod errors;
 mod formula;

@@ -123,6 +123,24 @@ fn public_names() -> BTreeMap<String, BTreeSet<String>> {
         exports(&source("initializers/mod.rs")),
         &|_, name| !choices.contains(&name),
     );
+    // Not distributions: traits, and what describes one.
+    let others = [
+        "Distribution",
+        "KlDivergence",
+        "Reparameterized",
+        "Statistic",
+        "Support",
+    ];
+    add(
+        "Distributions",
+        exports(&source("distributions/mod.rs")),
+        &|_, name| !others.contains(&name),
+    );
+    add(
+        "Bijectors",
+        exports(&source("distributions/bijectors/mod.rs")),
+        &|_, _| true,
+    );
     let root = source("lib.rs");
     add("Transformations", exports(&root), &|path, name| {
         is_function(name) && path == "transformations"

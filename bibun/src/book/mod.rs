@@ -12,6 +12,7 @@ chapters! {
     Compiled: "compiled.md",
     Data: "data.md",
     Design: "design.md",
+    Distributions: "distributions.md",
     Extensions: "extensions.md",
     FromChainer: "from-chainer.md",
     FromJax: "from-jax.md",

@@ -33,7 +33,12 @@ fn verdict(check: Check, sample: &Sample) -> Verdict {
 
 /// Returns the samples of all functions, and of those that belong to a link.
 fn samples() -> Vec<Sample> {
-    [crate::functions::samples(), crate::links::samples()].concat()
+    [
+        crate::functions::samples(),
+        crate::links::samples(),
+        crate::distributions::samples(),
+    ]
+    .concat()
 }
 
 /// Runs a check on every sample.

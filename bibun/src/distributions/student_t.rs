@@ -1,0 +1,87 @@
+//! Student's t distribution.
+
+use std::f64::consts::PI;
+
+use bibun_array::{Generator, Shape};
+
+use super::parameters::{described_by, normals, parameterized};
+use super::{Distribution, Reparameterized, Statistic, Support};
+use crate::functions::{betainc, betaln, broadcast_to, digamma, lgamma, random_log_gamma, where_};
+use crate::variable::Variable;
+
+parameterized! {
+    /// Student's t distribution: that of a normal number by the root of the mean of ν squares of others. Its
+    /// mean is NaN for `ν ≤ 1`, and its variance infinite for `1 < ν ≤ 2` and NaN below.
+    ///
+    /// ```
+    /// use bibun::distributions::{Distribution, StudentT};
+    /// let x = StudentT::new([1.5, 4.0], 0.0, 1.0);
+    /// assert_eq!(x.variance().to_vec::<f64>(), [f64::INFINITY, 2.0]);
+    /// ```
+    StudentT {
+        /// The degrees of freedom ν.
+        df: expect_positive,
+        /// The median, which is the mode, too.
+        loc: expect_finite,
+        /// The scale, which is not the standard deviation.
+        scale: expect_positive,
+    }
+}
+
+impl Distribution for StudentT {
+    described_by!(StudentT, loc);
+
+    fn support(&self) -> Support {
+        Support::Real
+    }
+
+    fn draw(&self, shape: &Shape, generator: &mut Generator) -> Variable {
+        let half = 0.5 * &self.df;
+        let x = normals(&self.loc, shape, generator);
+        let log = random_log_gamma(broadcast_to(&half, shape), generator);
+        &self.loc + &self.scale * x * (0.5 * (half.log() - log)).exp()
+    }
+
+    fn log_density(&self, x: &Variable) -> Variable {
+        let (df, z) = (&self.df, (x - &self.loc) / &self.scale);
+        lgamma(0.5 * (df + 1.0))
+            - lgamma(0.5 * df)
+            - 0.5 * (PI * df).log()
+            - self.scale.log()
+            - 0.5 * (df + 1.0) * (z.square() / df).log1p()
+    }
+
+    fn cumulative(&self, x: &Variable) -> Option<Variable> {
+        let (df, z) = (&self.df, (x - &self.loc) / &self.scale);
+        // Of the two arguments that mean the same, the one that is small keeps its digits.
+        let square = z.square();
+        let far = square.greater(df);
+        let of_far = 0.5 * betainc(0.5 * df, 0.5, df / (df + &square));
+        let of_near = 0.5 - 0.5 * betainc(0.5, 0.5 * df, &square / (df + &square));
+        let tail = where_(far, of_far, of_near);
+        Some(where_(z.less(0.0), &tail, 1.0 - &tail))
+    }
+
+    fn statistic(&self, statistic: Statistic) -> Option<Variable> {
+        let df = &self.df;
+        Some(match statistic {
+            Statistic::Mean => where_(df.greater(1.0), &self.loc, f64::NAN),
+            Statistic::Mode => self.loc.clone(),
+            Statistic::Variance => {
+                let is_finite = df.greater(2.0);
+                let divisor = where_(&is_finite, df - 2.0, 1.0);
+                let missing = where_(df.greater(1.0), f64::INFINITY, f64::NAN);
+                where_(is_finite, self.scale.square() * df / divisor, missing)
+            }
+            Statistic::Entropy => {
+                let half = 0.5 * (df + 1.0);
+                self.scale.log()
+                    + &half * (digamma(&half) - digamma(0.5 * df))
+                    + 0.5 * df.log()
+                    + betaln(0.5 * df, 0.5)
+            }
+        })
+    }
+}
+
+impl Reparameterized for StudentT {}

@@ -1,0 +1,800 @@
+//! Distributions: numbers of SciPy, the shape of samples, gradients, transformations, errors.
+
+use std::f64::consts::PI;
+
+use bibun::array::{Array, DType, Generator};
+use bibun::distributions::bijectors::{
+    Affine, Autoregressive, Bijector, Exp, Inverse, Sigmoid, Softplus, StickBreaking, Tanh,
+};
+use bibun::distributions::{
+    Bernoulli, Beta, Binomial, Categorical, Cauchy, Dirichlet, Distribution, Exponential, Gamma,
+    Geometric, Gumbel, Independent, KlDivergence, Laplace, LogNormal, MixtureSameFamily,
+    Multinomial, MultivariateNormal, Normal, OneHotCategorical, Poisson, Reparameterized, StudentT,
+    Transformed, Uniform, VonMises, Weibull, kl_divergence,
+};
+use bibun::links::Made;
+use bibun::{
+    GradientCheckOptions, Variable, assert_gradients, attempt, compile, grad, jacobian, jvp, vmap,
+};
+
+const GOLDEN: &str = include_str!("../golden/distributions/values.txt");
+
+/// Calls a function, generic over the distribution, with the distribution of a name and parameters.
+macro_rules! with_distribution {
+    ($name:expr, $p:expr, $d:ident => $body:expr) => {{
+        let p: &[f64] = $p;
+        match $name {
+            "Normal" => {
+                let $d = Normal::new(p[0], p[1]);
+                $body
+            }
+            "LogNormal" => {
+                let $d = LogNormal::new(p[0], p[1]);
+                $body
+            }
+            "Exponential" => {
+                let $d = Exponential::new(p[0]);
+                $body
+            }
+            "Laplace" => {
+                let $d = Laplace::new(p[0], p[1]);
+                $body
+            }
+            "Cauchy" => {
+                let $d = Cauchy::new(p[0], p[1]);
+                $body
+            }
+            "Uniform" => {
+                let $d = Uniform::new(p[0], p[1]);
+                $body
+            }
+            "Gumbel" => {
+                let $d = Gumbel::new(p[0], p[1]);
+                $body
+            }
+            "Weibull" => {
+                let $d = Weibull::new(p[0], p[1]);
+                $body
+            }
+            "Gamma" => {
+                let $d = Gamma::new(p[0], p[1]);
+                $body
+            }
+            "Beta" => {
+                let $d = Beta::new(p[0], p[1]);
+                $body
+            }
+            "StudentT" => {
+                let $d = StudentT::new(p[0], p[1], p[2]);
+                $body
+            }
+            "VonMises" => {
+                let $d = VonMises::new(p[0], p[1]);
+                $body
+            }
+            "Bernoulli" => {
+                let $d = Bernoulli::from_probs(p[0]);
+                $body
+            }
+            "Geometric" => {
+                let $d = Geometric::from_probs(p[0]);
+                $body
+            }
+            "Binomial" => {
+                let $d = Binomial::from_probs(p[0], p[1]);
+                $body
+            }
+            "Poisson" => {
+                let $d = Poisson::new(p[0]);
+                $body
+            }
+            "Dirichlet" => {
+                let $d = Dirichlet::new([0.5, 2.0, 3.5]);
+                $body
+            }
+            "Multinomial" => {
+                let $d = Multinomial::from_probs(7, [0.2, 0.3, 0.5]);
+                $body
+            }
+            "MultivariateNormal" => {
+                let factor = [[1.5, 0.0, 0.0], [0.4, 0.8, 0.0], [-0.3, 0.2, 2.0]];
+                let $d = MultivariateNormal::new([0.1, -0.2, 0.3], factor);
+                $body
+            }
+            name => panic!("{name} is not known here"),
+        }
+    }};
+}
+
+fn answer(d: &impl Distribution, question: &str, x: &[f64]) -> Variable {
+    let x = || match x {
+        [x] => Variable::constant(*x),
+        x => Variable::constant(x.to_vec()),
+    };
+    match question {
+        "log_prob" => d.log_prob(x()),
+        "cdf" => d.cdf(x()),
+        "icdf" => d.icdf(x()),
+        "mean" => d.mean(),
+        "variance" => d.variance(),
+        "entropy" => d.entropy(),
+        question => panic!("{question} is not known here"),
+    }
+}
+
+fn numbers<'a>(words: impl Iterator<Item = &'a str>) -> Vec<f64> {
+    words.map(|word| word.parse().expect("a number")).collect()
+}
+
+/// The name, the parameters, the question, its arguments and the answer of each line.
+fn golden() -> impl Iterator<Item = (&'static str, Vec<f64>, &'static str, f64)> {
+    GOLDEN.lines().map(|line| {
+        let parts: Vec<&str> = line.split("; ").collect();
+        let mut words = parts[0].split_whitespace();
+        let name = words.next().expect("a name");
+        (
+            name,
+            numbers(words),
+            parts[1],
+            parts[2].parse().expect("a number"),
+        )
+    })
+}
+
+#[test]
+fn numbers_are_those_of_scipy() {
+    let mut count = 0;
+    for (name, parameters, question, expected) in golden() {
+        let mut words = question.split_whitespace();
+        let question = words.next().expect("a question");
+        if question == "kl" {
+            continue;
+        }
+        let arguments = numbers(words);
+        let found = with_distribution!(name, &parameters, d => answer(&d, question, &arguments));
+        let found = found.item::<f64>();
+        let is_near = (found - expected).abs() <= 1e-11 * expected.abs().max(1e-2);
+        assert!(
+            is_near || found == expected,
+            "{name} {parameters:?} {question} {arguments:?}: {found}, not {expected}"
+        );
+        count += 1;
+    }
+    assert!(count > 180, "only {count} lines");
+}
+
+#[test]
+fn divergences_are_the_integrals() {
+    fn kl<P: KlDivergence<Q>, Q>(p: P, q: Q) -> f64 {
+        kl_divergence(&p, &q).item()
+    }
+    macro_rules! pairs {
+        ($p_name:expr, $p:expr, $q_name:expr, $q:expr; $($P:ident => $($Q:ident)+;)+) => {{
+            let (p, q) = ($p, $q);
+            match ($p_name, $q_name) {
+                $($((stringify!($P), stringify!($Q)) => kl(make!($P, p), make!($Q, q)),)+)+
+                pair => panic!("{pair:?} is not known here"),
+            }
+        }};
+    }
+    macro_rules! make {
+        (Exponential, $p:ident) => {
+            Exponential::new($p[0])
+        };
+        (Poisson, $p:ident) => {
+            Poisson::new($p[0])
+        };
+        (Bernoulli, $p:ident) => {
+            Bernoulli::from_probs($p[0])
+        };
+        (Geometric, $p:ident) => {
+            Geometric::from_probs($p[0])
+        };
+        (Binomial, $p:ident) => {
+            Binomial::from_probs($p[0], $p[1])
+        };
+        (StudentT, $p:ident) => {
+            StudentT::new($p[0], $p[1], $p[2])
+        };
+        ($D:ident, $p:ident) => {
+            $D::new($p[0], $p[1])
+        };
+    }
+    let mut count = 0;
+    for (name, p, question, expected) in golden() {
+        let mut words = question.split_whitespace();
+        if words.next() != Some("kl") {
+            continue;
+        }
+        let to = words.next().expect("a name");
+        let q = numbers(words);
+        let found = pairs!(name, &p, to, &q;
+            Normal => Normal Gumbel Laplace; LogNormal => LogNormal Normal Exponential Gamma;
+            Exponential => Exponential Normal Gamma LogNormal Gumbel;
+            Laplace => Laplace Normal Gumbel; Cauchy => Cauchy; Uniform => Uniform Normal Gumbel;
+            Gumbel => Gumbel Normal; Weibull => Weibull Normal Exponential Gamma LogNormal;
+            Gamma => Gamma Normal Exponential LogNormal Gumbel;
+            Beta => Beta Normal Exponential Gamma LogNormal; StudentT => Normal; VonMises => VonMises;
+            Bernoulli => Bernoulli Poisson; Geometric => Geometric; Binomial => Binomial; Poisson => Poisson;
+        );
+        assert!(
+            (found - expected).abs() < 1e-8 * expected.abs().max(1.0),
+            "{name} to {to}: {found}, not {expected}"
+        );
+        count += 1;
+    }
+    assert_eq!(count, 15 + 28);
+}
+
+/// The largest distance of the empirical distribution function from the true one, in units in which 1.95 is
+/// exceeded once in a thousand times.
+fn kolmogorov_smirnov(mut sample: Vec<f64>, cdf: impl Fn(&Variable) -> Variable) -> f64 {
+    sample.sort_by(f64::total_cmp);
+    let n = sample.len() as f64;
+    let at = cdf(&Variable::constant(sample)).to_vec::<f64>();
+    let distance = |(i, f): (usize, &f64)| {
+        let (below, above) = (i as f64 / n, (i + 1) as f64 / n);
+        (f - below).abs().max((f - above).abs())
+    };
+    at.iter().enumerate().map(distance).fold(0.0, f64::max) * n.sqrt()
+}
+
+#[test]
+fn samples_of_numbers_have_their_distribution() {
+    let cases: [(&str, &[f64]); 15] = [
+        ("Normal", &[0.3, 1.7]),
+        ("LogNormal", &[0.3, 0.7]),
+        ("Exponential", &[2.5]),
+        ("Laplace", &[0.5, 1.5]),
+        ("Cauchy", &[0.5, 1.5]),
+        ("Uniform", &[-1.0, 2.5]),
+        ("Gumbel", &[0.5, 1.5]),
+        ("Weibull", &[1.5, 0.8]),
+        ("Gamma", &[0.05, 2.0]),
+        ("Gamma", &[0.4, 2.0]),
+        ("Gamma", &[75.0, 0.5]),
+        ("Beta", &[0.5, 2.0]),
+        ("Beta", &[3.0, 5.5]),
+        ("StudentT", &[1.5, 0.5, 1.5]),
+        ("StudentT", &[30.0, 0.5, 1.5]),
+    ];
+    let generator = &mut Generator::new(11);
+    for (name, parameters) in cases {
+        with_distribution!(name, parameters, d => {
+            let sample = d.sample([20_000], generator).to_vec::<f64>();
+            let distance = kolmogorov_smirnov(sample, |x| d.cdf(x));
+            assert!(distance < 1.95, "{name} {parameters:?}: {distance}");
+        });
+    }
+}
+
+#[test]
+fn samples_of_vectors_have_their_distribution() {
+    let generator = &mut Generator::new(12);
+    let n = 20_000;
+    // Each component of a Dirichlet vector is a beta number.
+    let x = Dirichlet::new([0.5, 2.0, 3.5]).sample([n], generator);
+    let first = x.slice(bibun::s![.., 0]).to_vec::<f64>();
+    let of_first = Beta::new(0.5, 5.5);
+    assert!(kolmogorov_smirnov(first, |x| of_first.cdf(x)) < 1.95);
+    // A sum of the components of a normal vector is a normal number.
+    let d = MultivariateNormal::new(
+        [0.1, -0.2, 0.3],
+        [[1.5, 0.0, 0.0], [0.4, 0.8, 0.0], [-0.3, 0.2, 2.0]],
+    );
+    let sum = d.sample([n], generator).sum(-1).to_vec::<f64>();
+    let deviation = d.covariance().sum(..).item::<f64>().sqrt();
+    assert!(kolmogorov_smirnov(sum, |x| Normal::new(0.2, deviation).cdf(x)) < 1.95);
+    // Angles, whose distribution function is an integral of the density.
+    let d = VonMises::new(0.4, 2.5);
+    let mut x = d.sample([n], generator).to_vec::<f64>();
+    assert!(x.iter().all(|x| (-PI..=PI).contains(x)));
+    x.sort_by(f64::total_cmp);
+    let grid: Vec<f64> = (0..=4000)
+        .map(|i| -PI + 2.0 * PI * f64::from(i) / 4000.0)
+        .collect();
+    let density = d.log_prob(grid.clone()).exp().to_vec::<f64>();
+    let (mut below, mut largest) = (0.0f64, 0.0f64);
+    for (i, pair) in density.windows(2).enumerate() {
+        below += 0.5 * (pair[0] + pair[1]) * 2.0 * PI / 4000.0;
+        let found = x.partition_point(|&x| x <= grid[i + 1]) as f64 / n as f64;
+        largest = largest.max((found - below).abs());
+    }
+    assert!(
+        (below - 1.0).abs() < 1e-9 && largest * (n as f64).sqrt() < 1.95,
+        "{below} {largest}"
+    );
+}
+
+/// Pearson's statistic of counts of the values `0..expected.len()`, less its mean, in standard deviations.
+fn chi_squared(sample: &[f64], probabilities: &[f64]) -> f64 {
+    let n = sample.len() as f64;
+    let (mut sum, mut cells) = (0.0, 0.0);
+    let (mut rest_found, mut rest_expected) = (n, n);
+    for (value, p) in probabilities.iter().enumerate() {
+        let found = sample.iter().filter(|&&x| x == value as f64).count() as f64;
+        if n * p > 20.0 {
+            sum += (found - n * p).powi(2) / (n * p);
+            cells += 1.0;
+            (rest_found, rest_expected) = (rest_found - found, rest_expected - n * p);
+        }
+    }
+    if rest_expected > 20.0 {
+        sum += (rest_found - rest_expected).powi(2) / rest_expected;
+        cells += 1.0;
+    } else {
+        assert!(
+            rest_found < 60.0,
+            "{rest_found} values that should hardly occur"
+        );
+    }
+    (sum - (cells - 1.0)) / (2.0 * (cells - 1.0f64)).sqrt()
+}
+
+#[test]
+fn samples_of_counts_have_their_distribution() {
+    let cases: [(&str, &[f64]); 10] = [
+        ("Bernoulli", &[0.3]),
+        ("Geometric", &[0.3]),
+        ("Geometric", &[0.02]),
+        ("Binomial", &[12.0, 0.3]),
+        ("Binomial", &[60.0, 0.4]),
+        ("Binomial", &[300.0, 0.97]),
+        ("Poisson", &[0.7]),
+        ("Poisson", &[9.5]),
+        ("Poisson", &[14.0]),
+        ("Poisson", &[90.0]),
+    ];
+    let generator = &mut Generator::new(13);
+    for (name, parameters) in cases {
+        with_distribution!(name, parameters, d => {
+            let sample = d.sample([40_000], generator).to_vec::<f64>();
+            let last = match name { "Bernoulli" => 2, "Binomial" => parameters[0] as usize + 1, _ => 400 };
+            let values = Array::arange(0, last as i64).cast(DType::F64);
+            let p = d.log_prob(&values).exp().to_vec::<f64>();
+            let excess = chi_squared(&sample, &p);
+            assert!(excess.abs() < 4.0, "{name} {parameters:?}: {excess}");
+            // The distribution function is the running sum.
+            let below = d.cdf(&values).to_vec::<f64>();
+            let mut sum = 0.0;
+            for (p, below) in p.iter().zip(&below) {
+                sum += p;
+                assert!((sum - below).abs() < 1e-11, "{name} {parameters:?}: {sum} {below}");
+            }
+            let halfway = d.cdf(&values + 0.5).to_vec::<f64>();
+            assert_eq!((halfway, d.cdf(-0.5).item::<f64>()), (below, 0.0));
+        });
+    }
+    let weights = [0.1, 0.0, 0.6, 0.3];
+    let classes = Categorical::from_probs(weights).sample([40_000], generator);
+    let classes: Vec<f64> = classes.to_vec::<i64>().iter().map(|&x| x as f64).collect();
+    assert!(chi_squared(&classes, &weights).abs() < 4.0);
+    let one_hot = OneHotCategorical::from_probs(weights).sample([40_000], generator);
+    let found = one_hot.mean(0).to_vec::<f64>();
+    assert!(
+        found
+            .iter()
+            .zip(weights)
+            .all(|(found, p)| (found - p).abs() < 0.01),
+        "{found:?}"
+    );
+    let counts = Multinomial::from_probs(9, weights).sample([40_000], generator);
+    let of_third: Vec<f64> = counts.slice(bibun::s![.., 2]).to_vec();
+    let binomial = Binomial::from_probs(9.0, 0.6)
+        .log_prob(Array::arange(0, 10))
+        .exp()
+        .to_vec::<f64>();
+    assert!(chi_squared(&of_third, &binomial).abs() < 4.0);
+    assert_eq!(counts.sum(-1).to_vec::<f64>(), vec![9.0; 40_000]);
+}
+
+/// Compares the derivative of samples by a parameter with that of the quantile: `-dF/dθ / f`.
+fn expect_implicit<D: Reparameterized>(name: &str, make: impl Fn(&Variable) -> D, at: f64) {
+    let n = 200;
+    let draw = |p: &Variable| make(p).rsample([n], &mut Generator::new(3));
+    let p = Variable::constant(at);
+    let (x, slope) = jvp(draw, &p, &Variable::constant(1.0));
+    let h = 1e-5 * at;
+    let cdf = |at: f64| make(&Variable::constant(at)).cdf(&x);
+    let of_cdf = (cdf(at + h) - cdf(at - h)) / (2.0 * h);
+    let expected = -of_cdf / make(&p).log_prob(&x).exp();
+    for (found, expected) in slope.to_vec::<f64>().iter().zip(expected.to_vec::<f64>()) {
+        let error = (found - expected).abs();
+        assert!(
+            error <= 1e-5 * expected.abs().max(1e-3),
+            "{name} {at}: {found}, not {expected}"
+        );
+    }
+    // By the walk back, too.
+    let backward = jacobian(draw, &p).to_vec::<f64>();
+    let forward = slope.to_vec::<f64>();
+    let is_same = backward
+        .iter()
+        .zip(&forward)
+        .all(|(a, b)| (a - b).abs() <= 1e-12 * b.abs());
+    assert!(is_same, "{name}");
+}
+
+#[test]
+fn samples_follow_their_parameters() {
+    for a in [0.3, 1.0, 4.5, 60.0] {
+        expect_implicit("Gamma, concentration", |a| Gamma::new(a, 1.3), a);
+    }
+    expect_implicit("Gamma, rate", |b| Gamma::new(2.5, b), 0.7);
+    expect_implicit("Normal", |s| Normal::new(0.5, s), 1.3);
+    expect_implicit("LogNormal", |s| LogNormal::new(0.5, s), 0.6);
+    expect_implicit("Exponential", |r| Exponential::new(r), 1.3);
+    expect_implicit("Laplace", |s| Laplace::new(0.5, s), 1.3);
+    expect_implicit("Cauchy", |s| Cauchy::new(0.5, s), 1.3);
+    expect_implicit("Uniform", |h| Uniform::new(-0.5, h), 1.3);
+    expect_implicit("Gumbel", |s| Gumbel::new(0.5, s), 1.3);
+    expect_implicit("Weibull", |k| Weibull::new(1.5, k), 1.3);
+}
+
+#[test]
+fn gradients_of_expectations_are_those_of_the_moments() {
+    // E x of a beta number is a / (a + b), that of the squares of Dirichlet numbers a (a + 1) / s (s + 1).
+    let n = 200_000;
+    let mean = |p: &(Variable, Variable)| {
+        Beta::new(&p.0, &p.1)
+            .rsample([n], &mut Generator::new(0))
+            .mean(..)
+    };
+    let (a, b) = (1.5, 0.8);
+    let slopes = grad(mean, &(Variable::constant(a), Variable::constant(b)));
+    let total = (a + b) * (a + b);
+    assert!(
+        (slopes.0.item::<f64>() - b / total).abs() < 2e-3,
+        "{slopes:?}"
+    );
+    assert!(
+        (slopes.1.item::<f64>() + a / total).abs() < 2e-3,
+        "{slopes:?}"
+    );
+    let square = |a: &Variable| {
+        Dirichlet::new(a)
+            .rsample([n], &mut Generator::new(0))
+            .square()
+            .mean(0)
+            .slice(bibun::s![0])
+    };
+    let found = grad(square, &Variable::constant([0.5, 2.0, 1.0])).to_vec::<f64>();
+    let (a, s) = (0.5, 3.5);
+    let of_total = -a * (a + 1.0) * (2.0 * s + 1.0) / (s * (s + 1.0f64)).powi(2);
+    let expected = [
+        (2.0 * a + 1.0) / (s * (s + 1.0)) + of_total,
+        of_total,
+        of_total,
+    ];
+    for (found, expected) in found.iter().zip(expected) {
+        assert!((found - expected).abs() < 4e-3, "{found} {expected}");
+    }
+    // The median distance of Student numbers grows with the scale alone.
+    let spread = |df: &Variable| {
+        StudentT::new(df, 0.0, 1.0)
+            .rsample([n], &mut Generator::new(0))
+            .square()
+            .mean(..)
+    };
+    let found = grad(spread, &Variable::constant(8.0)).item::<f64>();
+    assert!((found + 2.0 / 36.0).abs() < 0.01, "{found}");
+}
+
+#[test]
+fn mixtures_are_sums_of_their_components() {
+    let classes = Categorical::from_probs([0.25, 0.75]);
+    let x = MixtureSameFamily::new(classes.clone(), Normal::new([-2.0, 1.0], [0.5, 1.5]));
+    let at = [-3.0, 0.0, 2.0];
+    let parts = [
+        (0.25, Normal::new(-2.0, 0.5)),
+        (0.75, Normal::new(1.0, 1.5)),
+    ];
+    let sum = |of: &dyn Fn(&Normal) -> Variable| &of(&parts[0].1) * 0.25 + &of(&parts[1].1) * 0.75;
+    let near = |a: Variable, b: Variable| assert!((a - b).abs().max(..).item::<f64>() < 1e-12);
+    near(x.log_prob(at).exp(), sum(&|d| d.log_prob(at).exp()));
+    near(x.cdf(at), sum(&|d| d.cdf(at)));
+    near(x.mean(), Variable::constant(0.25));
+    let draws = x.sample([20_000], &mut Generator::new(1)).to_vec::<f64>();
+    assert!(kolmogorov_smirnov(draws, |at| x.cdf(at)) < 1.95);
+    // Of vectors, and with a value that one component cannot have.
+    let vectors = Independent::new(
+        Normal::new(Array::arange(0, 6).cast(DType::F64).reshape([2, 3]), 1.0),
+        1,
+    );
+    let x = MixtureSameFamily::new(classes, vectors);
+    assert_eq!(x.sample([4], &mut Generator::new(0)).shape(), [4, 3]);
+    assert_eq!(x.log_prob([[0.0, 1.0, 2.0]]).shape(), [1]);
+    let ranges = Uniform::new([0.0, 5.0], [1.0, 6.0]);
+    let x = MixtureSameFamily::new(Categorical::from_probs([0.5, 0.5]), ranges);
+    near(x.log_prob([0.5, 5.5]), Variable::constant([0.5f64.ln(); 2]));
+    assert!(attempt(|| x.log_prob(3.0)).is_err());
+}
+
+#[test]
+fn bijectors_are_inverted_and_stretch_by_their_jacobian() {
+    fn expect(f: &impl Bijector, x: Variable) {
+        let y = f.forward(&x);
+        let back = f.inverse(&y);
+        assert!(
+            (back - &x).abs().max(..).item::<f64>() < 1e-9,
+            "{}",
+            f.name()
+        );
+        let log = f.log_abs_det_jacobian(&x, &y).to_vec::<f64>();
+        if f.event_rank() == 0 {
+            let slopes = grad(|x| f.forward(x).sum(..), &x)
+                .abs()
+                .log()
+                .to_vec::<f64>();
+            let is_near = log.iter().zip(&slopes).all(|(a, b)| (a - b).abs() < 1e-9);
+            return assert!(is_near, "{}: {log:?} {slopes:?}", f.name());
+        }
+        let slopes = jacobian(|x| f.forward(x), &x);
+        let size = x.size();
+        // The square part, whose determinant is that of the function onto its surface.
+        let square = slopes.slice(bibun::s![..size as isize]).to_vec::<f64>();
+        let expected = determinant(square, size).abs().ln();
+        assert!(
+            (log[0] - expected).abs() < 1e-9,
+            "{}: {log:?} {expected}",
+            f.name()
+        );
+    }
+    let x = || Variable::constant([-1.5, -0.2, 0.1, 2.0]);
+    expect(&Affine::new(0.5, -2.0), x());
+    expect(&Exp, x());
+    expect(&Sigmoid, x());
+    expect(&Softplus, x());
+    expect(&Tanh, x());
+    expect(&Inverse(Exp), x().exp());
+    expect(&(Affine::new(0.1, 3.0), Softplus), x());
+    expect(&vec![Affine::new(0.1, 3.0), Affine::new(-1.0, 0.5)], x());
+    expect(&StickBreaking, x());
+    expect(&(Affine::new(0.1, 3.0), StickBreaking), x());
+    let network = Made::new(4, &[16, 16], 2, &mut Generator::new(0));
+    let network = bibun::tree_map(|x| x.cast(DType::F64), &network);
+    expect(&Autoregressive::new(network), x());
+}
+
+fn determinant(mut a: Vec<f64>, n: usize) -> f64 {
+    let mut product = 1.0;
+    for i in 0..n {
+        product *= a[i * n + i];
+        for j in i + 1..n {
+            let factor = a[j * n + i] / a[i * n + i];
+            for k in i..n {
+                a[j * n + k] -= factor * a[i * n + k];
+            }
+        }
+    }
+    product
+}
+
+#[test]
+fn transformed_distributions_are_those_with_a_name() {
+    let near = |a: Variable, b: Variable| {
+        let difference = (a - b).abs().max(..).item::<f64>();
+        assert!(difference < 1e-11, "{difference}");
+    };
+    let x = [0.1, 1.0, 7.0];
+    let log_normal = LogNormal::new(0.3, 0.7);
+    let same = Transformed::new(Normal::new(0.0, 1.0), (Affine::new(0.3, 0.7), Exp));
+    near(same.log_prob(x), log_normal.log_prob(x));
+    near(
+        same.cdf([-1.0, 0.0, 0.1, 7.0]),
+        log_normal.cdf([-1.0, 0.0, 0.1, 7.0]),
+    );
+    near(same.icdf([0.1, 0.9]), log_normal.icdf([0.1, 0.9]));
+    // A decreasing function: 1 - u, and -log u.
+    let turned = Transformed::new(
+        Uniform::new(0.0, 1.0),
+        (Affine::new(0.0, -1.0), Affine::new(1.0, 1.0)),
+    );
+    near(turned.cdf([0.2, 0.9]), Variable::constant([0.2, 0.9]));
+    let exponential = Transformed::new(
+        Uniform::new(0.0, 1.0),
+        (Inverse(Exp), Affine::new(0.0, -1.0)),
+    );
+    near(exponential.log_prob(x), Exponential::new(1.0).log_prob(x));
+    near(exponential.cdf(x), Exponential::new(1.0).cdf(x));
+    near(
+        exponential.icdf([0.1, 0.9]),
+        Exponential::new(1.0).icdf([0.1, 0.9]),
+    );
+    // A bijector of vectors takes the batch, and makes it longer.
+    let simplex = Transformed::new(Normal::new([0.0, 0.0, 0.0], 1.0), StickBreaking);
+    assert_eq!(
+        (simplex.batch_shape(), simplex.event_shape()),
+        ([].into(), [4].into())
+    );
+    let y = simplex.rsample([5, 2], &mut Generator::new(0));
+    assert_eq!(
+        (y.shape(), simplex.log_prob(&y).shape()),
+        ([5, 2, 4].into(), [5, 2].into())
+    );
+    assert!((y.sum(-1) - 1.0).abs().max(..).item::<f64>() < 1e-12);
+    let of_matrix = Transformed::new(
+        Independent::new(Normal::new(Array::zeros([3, 2], DType::F64), 1.0), 1),
+        Exp,
+    );
+    assert_eq!(of_matrix.log_prob(Array::full([3, 2], 2.0)).shape(), [3]);
+}
+
+#[test]
+fn shapes_broadcast() {
+    let x = Normal::new([[0.0], [1.0]], [1.0, 2.0, 3.0]);
+    assert_eq!(x.batch_shape(), [2, 3]);
+    assert_eq!(
+        x.sample([4, 5], &mut Generator::new(0)).shape(),
+        [4, 5, 2, 3]
+    );
+    assert_eq!(x.log_prob(0.5).shape(), [2, 3]);
+    assert_eq!(
+        x.log_prob(Array::zeros([7, 1, 1], DType::F64)).shape(),
+        [7, 2, 3]
+    );
+    let single = Normal::new(0.0f32, 1.0f32);
+    assert_eq!(
+        (single.dtype(), single.log_prob(1.0).dtype()),
+        (DType::F32, DType::F32)
+    );
+    let vectors = MultivariateNormal::new([0.0, 1.0], Array::eye(2, DType::F64).reshape([1, 2, 2]));
+    assert_eq!(
+        (vectors.batch_shape(), vectors.event_shape()),
+        ([1].into(), [2].into())
+    );
+    assert_eq!(
+        vectors.sample([3], &mut Generator::new(0)).shape(),
+        [3, 1, 2]
+    );
+    let classes = Categorical::from_logits(Array::zeros([4, 3], DType::F64));
+    assert_eq!(classes.log_prob([[0i64], [2]]).shape(), [2, 4]);
+    assert_eq!(
+        classes.sample([], &mut Generator::new(0)).dtype(),
+        DType::I64
+    );
+}
+
+#[test]
+fn transformations_go_through_distributions() {
+    // vmap over parameters and values, against a loop.
+    let scales = Variable::constant([0.5, 1.0, 2.0]);
+    let density = |s: &Variable| Gamma::new(s, 1.5).log_prob([0.3, 2.0]);
+    let all = vmap(density, &scales).to_vec::<f64>();
+    let each: Vec<f64> = [0.5, 1.0, 2.0]
+        .iter()
+        .flat_map(|&s| density(&Variable::constant(s)).to_vec::<f64>())
+        .collect();
+    assert_eq!(all, each);
+    // Batch elements draw their own numbers, also by rejection.
+    let generator = &mut Generator::new(0);
+    let counts = vmap(
+        |rate| Poisson::new(rate).sample([2], generator),
+        &Variable::constant([20.0; 3]),
+    );
+    assert_eq!(counts.shape(), [3, 2]);
+    let counts = counts.to_vec::<f64>();
+    assert!(
+        counts[..2] != counts[2..4] && counts[2..4] != counts[4..],
+        "{counts:?}"
+    );
+    // A compiled function draws the same numbers as eager code, others in every call.
+    let draw = |(a, g): &(Variable, Generator)| {
+        let mut g = g.clone();
+        let x = Gamma::new(a, 1.0).rsample([5], &mut g);
+        (x.log().sum(..), Gamma::new(a, 1.0).log_prob(&x))
+    };
+    let compiled = compile(draw);
+    for seed in 0..3 {
+        let argument = (Variable::constant(2.5), Generator::new(seed));
+        let (now, later) = (draw(&argument), compiled.call(&argument));
+        assert_eq!(now.0.to_vec::<f64>(), later.0.to_vec::<f64>());
+        assert_eq!(now.1.to_vec::<f64>(), later.1.to_vec::<f64>());
+    }
+    // Outside of the support, where a trace cannot look: no probability.
+    let density = compile(|x: &Variable| Exponential::new(2.0).log_prob(x));
+    let found = density
+        .call(&Variable::constant([-1.0, 0.0]))
+        .to_vec::<f64>();
+    assert_eq!(found, [f64::NEG_INFINITY, 2f64.ln()]);
+}
+
+#[test]
+fn a_distribution_is_a_tree() {
+    let loss = |q: &Normal| kl_divergence(q, &Normal::new(0.0, 1.0));
+    let slope = grad(loss, &Normal::new(2.0, 0.5));
+    assert_eq!(
+        (slope.loc.item::<f64>(), slope.scale.item::<f64>()),
+        (2.0, 0.5 - 2.0)
+    );
+    let density = |x: &[Variable]| {
+        let classes = Categorical::from_logits(&x[0]);
+        let d = MixtureSameFamily::new(classes, Normal::new(&x[1], &x[2]));
+        vec![d.log_prob([0.3, -0.7])]
+    };
+    let parameters = [[0.2, -0.4], [0.0, 1.0], [0.5, 2.0]].map(Variable::new);
+    assert_gradients(density, &parameters, &GradientCheckOptions::default());
+}
+
+#[test]
+fn errors_name_the_distribution_and_the_line() {
+    // The call is in the lines of the macro's call.
+    macro_rules! refused {
+        ($what:expr, $parts:expr) => {{
+            let error = attempt(|| drop($what)).unwrap_err();
+            let text = error.to_string();
+            assert!(
+                $parts.iter().all(|part: &&str| text.contains(part)),
+                "{text}"
+            );
+            assert!(
+                error.location().file().ends_with("bibun/distributions.rs"),
+                "{text}"
+            );
+            assert!(
+                (line!()..line!() + 5).contains(&error.location().line()),
+                "{text}"
+            );
+        }};
+    }
+    refused!(
+        Normal::new(0.0, [1.0, -2.0]),
+        ["Normal", "scale", "-2", "[1]", "positive"]
+    );
+    refused!(
+        Normal::new([0.0; 2], [1.0; 3]),
+        ["Normal", "broadcast", "[2]", "[3]"]
+    );
+    refused!(Uniform::new(1.0, 1.0), ["Uniform", "low", "below high"]);
+    refused!(
+        Bernoulli::from_probs(1.5),
+        ["Bernoulli", "probs", "1.5", "between 0 and 1"]
+    );
+    refused!(
+        Categorical::from_probs([-1.0, 2.0]),
+        ["Categorical", "-1", "not negative"]
+    );
+    refused!(
+        Binomial::from_probs(2.5, 0.5),
+        ["Binomial", "total_count", "2.5", "whole"]
+    );
+    refused!(
+        Exponential::new(1.0).log_prob([0.0, -1.0]),
+        ["log_prob", "Exponential", "-1", "[1]"]
+    );
+    refused!(
+        Poisson::new(1.0).log_prob(0.5),
+        ["Poisson", "0.5", "whole number"]
+    );
+    refused!(
+        Dirichlet::new([1.0, 1.0]).log_prob([0.5, 0.6]),
+        ["Dirichlet", "sum 1"]
+    );
+    refused!(
+        Normal::new([0.0; 2], 1.0).log_prob([0.0; 3]),
+        ["log_prob", "[3]", "[2]", "Normal"]
+    );
+    refused!(
+        Poisson::new(1.0).entropy(),
+        ["entropy", "Poisson", "closed form"]
+    );
+    refused!(
+        Gamma::new(1.0, 1.0).icdf(0.5),
+        ["icdf", "Gamma", "closed form"]
+    );
+    refused!(
+        Independent::new(Normal::new(0.0, 1.0), 1),
+        ["Independent", "Normal", "1 axes"]
+    );
+    let factor = [[1.0, 0.0], [0.0, 0.0]];
+    refused!(
+        MultivariateNormal::new([0.0; 2], factor),
+        ["MultivariateNormal", "diagonal", "positive"]
+    );
+    // Values of batch elements are seen, too.
+    let rates = Variable::constant([1.0, -1.0]);
+    refused!(
+        vmap(|rate| Poisson::new(rate).mean(), &rates),
+        ["Poisson", "rate", "-1"]
+    );
+}
