@@ -44,6 +44,19 @@ impl Axes {
         }
     }
 
+    /// Returns the axes of an array of this rank in their order, of which one may be named twice.
+    ///
+    /// # Panics
+    /// Panics if there is no such axis.
+    #[track_caller]
+    pub fn in_order(&self, function: &'static str, rank: usize) -> SmallVec<[usize; 4]> {
+        let normal = |&axis: &isize| normalize_axis(function, axis, rank);
+        match &self.axes {
+            None => (0..rank).collect(),
+            Some(axes) => axes.iter().map(normal).collect(),
+        }
+    }
+
     /// Returns the axes of an array of this rank, sorted, and whether they stay with size 1.
     ///
     /// # Panics
