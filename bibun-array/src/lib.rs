@@ -90,6 +90,7 @@ pub use program::{Program, fused, listing};
 pub use random::{Distribution, Generator};
 pub use recurrence::{Recurrence, RecurrenceCell, recurrence, recurrence_gradient};
 pub use shape::{NewShape, Shape};
+pub use sort::{SortAxis, ascending, descending};
 pub use stencil::Stencil;
 pub use storage::{pooled_bytes, set_pool_limit};
 pub use trace::{
