@@ -44,6 +44,7 @@ mod join;
 mod kernel;
 pub mod math;
 mod matmul;
+mod nested;
 mod normalize;
 mod npy;
 mod number;
@@ -80,6 +81,7 @@ pub use half::{bf16, f16};
 pub use join::{concat, stack};
 pub use kernel::{Definition, ElementFormula, Kernel, Run, elementwise, run_kernel};
 pub use matmul::{dot, gemm, matmul, outer};
+pub use nested::Nested;
 pub use normalize::normalize_gradient;
 pub use npy::{FileError, remove_unfinished, write_whole};
 #[cfg(feature = "npz")]

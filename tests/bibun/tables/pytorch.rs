@@ -342,7 +342,7 @@ fn functions(cases: &mut Cases) {
     let twos = Pooling::new([2, 2]).ceil_mode(true);
     cases.row(
         "F.max_pool2d",
-        [f::max_pool(&images, threes), f::max_pool(&images, twos)],
+        [f::max_pool(&images, &threes), f::max_pool(&images, twos)],
     );
     cases.row("F.avg_pool2d", [f::avg_pool(&images, threes)]);
     cases.row(
@@ -351,7 +351,7 @@ fn functions(cases: &mut Cases) {
     );
     let resized = |interpolation| f::interpolate(&images, [7, 4], interpolation);
     let interpolated = [
-        f::upsample::<2>(&images, 2, Interpolation::Nearest),
+        f::upsample(&images, [2, 2], Interpolation::Nearest),
         resized(Interpolation::LINEAR),
         resized(Interpolation::LINEAR_ALIGN_CORNERS),
     ];

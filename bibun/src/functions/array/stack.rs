@@ -2,7 +2,7 @@
 
 use bibun_array::{Shape, normalize_axis};
 
-use super::concat::{joined, promoted};
+use super::concat::{joined, promoted, variables};
 use super::split::cut;
 use crate::call::composite;
 use crate::error::{Error, raise};
@@ -11,7 +11,7 @@ use crate::functions::{expand_dims, reshape};
 use crate::variable::Variable;
 
 /// Joins arrays of one shape along a new axis at `axis`, which may be the rank (or `-1`) for a new last
-/// axis.
+/// axis. They are taken as by [`concat`](crate::functions::concat).
 ///
 /// Shapes: n arrays `[a, ..]` → `[a, .., n, ..]`. Types: all, promoted.
 /// Gradient: for each array its part of `gy`.
@@ -22,12 +22,12 @@ use crate::variable::Variable;
 /// ```
 /// use bibun::{functions::stack, Variable};
 /// let (a, b) = (Variable::new([1.0, 2.0]), Variable::new([3.0, 4.0]));
-/// assert_eq!(stack(&[&a, &b], 1).to_vec::<f64>(), [1.0, 3.0, 2.0, 4.0]);
+/// assert_eq!(stack([&a, &b], 1).to_vec::<f64>(), [1.0, 3.0, 2.0, 4.0]);
 /// ```
 #[track_caller]
-pub fn stack(xs: &[&Variable], axis: isize) -> Variable {
+pub fn stack(xs: impl IntoIterator<Item = impl Into<Variable>>, axis: isize) -> Variable {
     let _whole = composite("stack");
-    let xs = promoted("stack", xs);
+    let xs = promoted("stack", variables(xs));
     let (first, rank) = (xs[0].spec(), xs[0].rank());
     if let Some(other) = xs.iter().find(|x| x.shape() != first.shape) {
         let what = format!("the shapes {} and {} differ", first.shape, other.shape());
@@ -48,12 +48,12 @@ pub fn stack(xs: &[&Variable], axis: isize) -> Variable {
 /// ```
 /// use bibun::{functions::hstack, Variable};
 /// let (a, b) = (Variable::new([[1.0], [2.0]]), Variable::new([[3.0], [4.0]]));
-/// assert_eq!(hstack(&[&a, &b]).to_vec::<f64>(), [1.0, 3.0, 2.0, 4.0]);
+/// assert_eq!(hstack([&a, &b]).to_vec::<f64>(), [1.0, 3.0, 2.0, 4.0]);
 /// ```
 #[track_caller]
-pub fn hstack(xs: &[&Variable]) -> Variable {
+pub fn hstack(xs: impl IntoIterator<Item = impl Into<Variable>>) -> Variable {
     let _whole = composite("hstack");
-    let xs = with_axes(promoted("hstack", xs), |shape| match shape {
+    let xs = with_axes(promoted("hstack", variables(xs)), |shape| match shape {
         [] => Some([1].into()),
         _ => None,
     });
@@ -72,12 +72,12 @@ pub fn hstack(xs: &[&Variable]) -> Variable {
 /// ```
 /// use bibun::{functions::vstack, Variable};
 /// let (a, b) = (Variable::new([1.0, 2.0]), Variable::new([[3.0, 4.0]]));
-/// assert_eq!(vstack(&[&a, &b]).shape(), [2, 2]);
+/// assert_eq!(vstack([&a, &b]).shape(), [2, 2]);
 /// ```
 #[track_caller]
-pub fn vstack(xs: &[&Variable]) -> Variable {
+pub fn vstack(xs: impl IntoIterator<Item = impl Into<Variable>>) -> Variable {
     let _whole = composite("vstack");
-    let xs = with_axes(promoted("vstack", xs), |shape| match *shape {
+    let xs = with_axes(promoted("vstack", variables(xs)), |shape| match *shape {
         [] => Some([1, 1].into()),
         [m] => Some([1, m].into()),
         _ => None,
@@ -97,14 +97,14 @@ pub fn vstack(xs: &[&Variable]) -> Variable {
 /// ```
 /// use bibun::{functions::dstack, Variable};
 /// let (a, b) = (Variable::new([1.0, 2.0]), Variable::new([3.0, 4.0]));
-/// let y = dstack(&[&a, &b]);
+/// let y = dstack([&a, &b]);
 /// assert_eq!(y.shape(), [1, 2, 2]);
 /// assert_eq!(y.to_vec::<f64>(), [1.0, 3.0, 2.0, 4.0]);
 /// ```
 #[track_caller]
-pub fn dstack(xs: &[&Variable]) -> Variable {
+pub fn dstack(xs: impl IntoIterator<Item = impl Into<Variable>>) -> Variable {
     let _whole = composite("dstack");
-    let xs = with_axes(promoted("dstack", xs), |shape| match *shape {
+    let xs = with_axes(promoted("dstack", variables(xs)), |shape| match *shape {
         [] => Some([1, 1, 1].into()),
         [m] => Some([1, m, 1].into()),
         [n, m] => Some([n, m, 1].into()),
