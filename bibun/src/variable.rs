@@ -885,12 +885,6 @@ impl<T: Into<Array>> From<T> for Variable {
     }
 }
 
-impl From<&&Variable> for Variable {
-    fn from(x: &&Variable) -> Self {
-        Variable::clone(x)
-    }
-}
-
 impl From<&Variable> for Variable {
     fn from(x: &Variable) -> Self {
         x.clone()

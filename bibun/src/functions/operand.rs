@@ -82,6 +82,13 @@ impl Operand {
     }
 }
 
+/// What an iterator over references gives.
+impl From<&&Self> for Variable {
+    fn from(x: &&Self) -> Self {
+        Self::clone(x)
+    }
+}
+
 /// A bound of [`clip`](crate::functions::clip): an [`Operand`], or `None` where there is none.
 #[derive(Clone, Debug)]
 pub struct Bound(Option<Operand>);
