@@ -288,7 +288,7 @@ fn derivatives_of_blocks() {
         }
         // Batch elements are turns of a loop.
         let turns: Vec<Variable> = x.unstack(0).iter().map(|x| block.forward(x)).collect();
-        let turns = stack(&turns.iter().collect::<Vec<_>>(), 0).to_vec::<f64>();
+        let turns = stack(turns.iter(), 0).to_vec::<f64>();
         assert_close(&vmap(|x: &Variable| block.forward(x), &x), &turns, "batch");
     }
 }

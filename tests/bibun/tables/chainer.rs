@@ -308,7 +308,7 @@ fn recurrent(cases: &mut Cases) {
     let second = cell.step(&f32(&wave([3, 2], 1)), &first);
     cases.row("L.LSTM", [first.h, second.h]);
 
-    let x = f::stack(&[&f32(&wave([3, 2], 0)), &f32(&wave([3, 2], 1))], 0);
+    let x = f::stack([&f32(&wave([3, 2], 0)), &f32(&wave([3, 2], 1))], 0);
     let lstm = |first: usize| {
         let [wx, wh, b, own] = gates(&[0, 1, 2, 3], first);
         [wx, wh, b + own]

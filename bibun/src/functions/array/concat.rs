@@ -158,7 +158,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     vec![
         Sample::new(
             "concat",
-            |x| vec![concat(&[&x[0], &x[1], &x[2]], -1)],
+            |x| vec![concat([&x[0], &x[1], &x[2]], -1)],
             move |x| {
                 vec![by_index([2, 6], |i| match i[1] {
                     0 | 1 => at(&x[0], i),
@@ -172,7 +172,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input([2, 1], range.clone()),
         Sample::new(
             "concat",
-            |x| vec![concat(&[&x[0], &x[0]], 0)],
+            |x| vec![concat([&x[0], &x[0]], 0)],
             move |x| vec![by_index([4, 3], |i| at(&x[0], &[i[0] % 2, i[1]]))],
         )
         .input([2, 3], range),
@@ -186,9 +186,9 @@ mod tests {
     #[test]
     fn joining_promotes() {
         let (a, b) = (Variable::constant([1i64, 2]), Variable::new([0.5f32]));
-        assert_eq!(concat(&[&a, &b], 0).dtype(), DType::F32.promote(DType::I64));
+        assert_eq!(concat([&a, &b], 0).dtype(), DType::F32.promote(DType::I64));
         let flags = Variable::constant([true, false]);
-        assert_eq!(concat(&[&flags, &a], 0).to_vec::<i64>(), [1, 0, 1, 2]);
+        assert_eq!(concat([&flags, &a], 0).to_vec::<i64>(), [1, 0, 1, 2]);
     }
 
     #[test]

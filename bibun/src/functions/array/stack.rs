@@ -168,21 +168,21 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     vec![
         Sample::new(
             "stack",
-            |x| vec![stack(&[&x[0], &x[1]], 1)],
+            |x| vec![stack([&x[0], &x[1]], 1)],
             move |x| vec![by_index([3, 2, 1], |i| at(&x[i[1]], &[i[0], i[2]]))],
         )
         .input([3, 1], range.clone())
         .input([3, 1], range.clone()),
         Sample::new(
             "stack",
-            |x| vec![stack(&[&x[0], &x[1]], -1)],
+            |x| vec![stack([&x[0], &x[1]], -1)],
             move |x| vec![by_index([2], |i| at(&x[i[0]], &[]))],
         )
         .input((), range.clone())
         .input((), range.clone()),
         Sample::new(
             "hstack",
-            |x| vec![hstack(&[&x[0], &x[1]])],
+            |x| vec![hstack([&x[0], &x[1]])],
             move |x| {
                 vec![by_index([2, 4], |i| match i[1] {
                     0 => at(&x[0], i),
@@ -194,7 +194,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input([2, 3], range.clone()),
         Sample::new(
             "vstack",
-            |x| vec![vstack(&[&x[0], &x[1]])],
+            |x| vec![vstack([&x[0], &x[1]])],
             move |x| {
                 vec![by_index([3, 3], |i| match i[0] {
                     0 => at(&x[0], &[i[1]]),
@@ -206,7 +206,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input([2, 3], range.clone()),
         Sample::new(
             "dstack",
-            |x| vec![dstack(&[&x[0], &x[1]])],
+            |x| vec![dstack([&x[0], &x[1]])],
             move |x| vec![by_index([2, 3, 2], |i| at(&x[i[2]], &[i[0], i[1]]))],
         )
         .input([2, 3], range.clone())
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn integers_and_bools_are_stacked() {
         let a = Variable::constant([1i64, 2]);
-        assert_eq!(stack(&[&a, &a], 0).to_vec::<i64>(), [1, 2, 1, 2]);
+        assert_eq!(stack([&a, &a], 0).to_vec::<i64>(), [1, 2, 1, 2]);
         let flags = Variable::constant([true, false]);
         assert!(!unstack(&flags, 0)[1].item::<bool>());
     }
@@ -240,9 +240,9 @@ mod tests {
     #[test]
     fn scalars_and_vectors_get_axes() {
         let scalar = Variable::new(1.0);
-        assert_eq!(hstack(&[&scalar, &Variable::new([2.0, 3.0])]).shape(), [3]);
-        assert_eq!(vstack(&[&scalar, &scalar]).shape(), [2, 1]);
-        assert_eq!(dstack(&[&scalar, &scalar]).shape(), [1, 1, 2]);
+        assert_eq!(hstack([&scalar, &Variable::new([2.0, 3.0])]).shape(), [3]);
+        assert_eq!(vstack([&scalar, &scalar]).shape(), [2, 1]);
+        assert_eq!(dstack([&scalar, &scalar]).shape(), [1, 1, 2]);
     }
 
     #[test]
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         let (a, b) = (Variable::new([[1.0, 2.0]]), Variable::new([[1.0]]));
-        let error = attempt(|| stack(&[&a, &b], 0)).unwrap_err().to_string();
+        let error = attempt(|| stack([&a, &b], 0)).unwrap_err().to_string();
         assert!(error.contains("[1, 2] and [1, 1] differ"), "{error}");
     }
 }

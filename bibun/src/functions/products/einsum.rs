@@ -362,7 +362,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     let sample = |(spec, plain, shapes): (&'static str, &'static str, &[&[usize]])| {
         let sample = Sample::new(
             "einsum",
-            move |x| vec![einsum(spec, &x.iter().collect::<Vec<_>>())],
+            move |x| vec![einsum(spec, x.iter())],
             move |x| vec![reference(plain, x)],
         );
         shapes
@@ -381,12 +381,12 @@ mod tests {
     fn unnamed_axes_of_size_one_broadcast() {
         let a = Variable::new([[1.0, 2.0]]);
         let b = Variable::new([[1.0], [10.0]]);
-        let y = einsum("...,...", &[&a, &b]);
+        let y = einsum("...,...", [&a, &b]);
         assert_eq!(
             (y.shape(), y.to_vec::<f64>()),
             ([2, 2].into(), vec![1.0, 2.0, 10.0, 20.0])
         );
-        assert_eq!(einsum("...->", &[&a]).item::<f64>(), 3.0);
+        assert_eq!(einsum("...->", [&a]).item::<f64>(), 3.0);
     }
 
     #[test]
