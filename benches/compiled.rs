@@ -116,7 +116,7 @@ fn hand(angles: &Variable) -> Variable {
             zero,
             one,
         ];
-        stack(&rows.iter().collect::<Vec<_>>(), 0).reshape([4, 4])
+        stack(rows.iter(), 0).reshape([4, 4])
     };
     let links = [
         (0.3, 1.5),

@@ -44,7 +44,7 @@ fn by_loop(layer: &Layer, [x, gy]: [&Variable; 2], w: &Variable) -> Variable {
         ordinary(layer, [&x, &gy], w)
     };
     let each: Vec<Variable> = (0..layer.n).map(of_example).collect();
-    stack(&each.iter().collect::<Vec<_>>(), 0)
+    stack(each.iter(), 0)
 }
 
 /// The trick: a depthwise convolution of all channels of all examples by the cotangents.

@@ -21,7 +21,7 @@ fn main() {
     let (label, domain) = (signs(random), signs(random));
     let plus_minus = |x: &bibun::array::Array| 2.0 * Variable::constant(x.cast(DType::F64)) - 1.0;
     let (a, b) = (plus_minus(&label), plus_minus(&domain));
-    let x = concat(&[&a, &b, &(0.5 * &a + 0.5 * &b)], 1);
+    let x = concat([&a, &b, &(0.5 * &a + 0.5 * &b)], 1);
     let [label, domain] = [label, domain].map(|t| Variable::constant(t.cast(DType::I64)));
 
     let mut draw =

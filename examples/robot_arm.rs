@@ -32,7 +32,7 @@ fn turn(angle: &Variable) -> Variable {
         [&zero, &zero, &one, &zero],
         [&zero, &zero, &zero, &one],
     ];
-    stack(&elements.concat(), 0).reshape([4, 4])
+    stack(elements.concat(), 0).reshape([4, 4])
 }
 
 /// Angles `[6]` to the frame of each joint in the one before it, `[6, 4, 4]`.
@@ -61,7 +61,7 @@ fn pose(frames: &Variable) -> Variable {
     let roll = atan2(element(2, 1), element(2, 2));
     let pitch = -element(2, 0).asin();
     let yaw = atan2(element(1, 0), element(0, 0));
-    concat(&[&place, &stack(&[&roll, &pitch, &yaw], 0)], 0)
+    concat([&place, &stack([&roll, &pitch, &yaw], 0)], 0)
 }
 
 /// From one pose to another, the short way round. Lengths in the arm's reach are left as they are.

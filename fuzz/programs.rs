@@ -215,7 +215,7 @@ impl Instruction {
                     f::transpose(b)
                 },
             ),
-            "concat" => f::concat(&[a, b], axis),
+            "concat" => f::concat([a, b], axis),
             "take" => {
                 let size = a.shape().get(axis as usize).copied().unwrap_or(1);
                 let index = f::remainder(f::cast(b, DType::I64), size.max(1) as i32);

@@ -60,8 +60,8 @@ impl MnistNet {
 impl Link for MnistNet {
     fn compute(&self, x: &Variable) -> Variable {
         let windows = Pooling::new([2, 2]).stride(1);
-        let h = relu(self.conv1.forward(x)).max_pool(windows);
-        let h = relu(self.conv2.forward(&h)).max_pool(windows);
+        let h = relu(self.conv1.forward(x)).max_pool(&windows);
+        let h = relu(self.conv2.forward(&h)).max_pool(&windows);
         self.linear2
             .forward(&relu(self.linear1.forward(&vectors(&h))))
     }

@@ -34,7 +34,7 @@ impl Outcome {
                 let count = examples.first().map_or(0, Vec::len);
                 let joined = (0..count).map(|leaf| {
                     let of_examples = examples.iter().map(|leaves| &leaves[leaf]);
-                    stack(&of_examples.collect::<Vec<_>>(), 0).array()
+                    stack(of_examples, 0).array()
                 });
                 joined.collect()
             }
@@ -57,7 +57,7 @@ fn dense(rows: &Rows, shape: &Shape) -> Array {
                 let [indices, values] = [indices, values].map(|all| all.slice(s![i]));
                 add_at(&zeros, indices, 0, values)
             });
-            stack(&each.collect::<Vec<_>>().iter().collect::<Vec<_>>(), 0).array()
+            stack(each, 0).array()
         }
     }
 }
@@ -232,7 +232,7 @@ impl Clipping {
             });
             norms.push(norm);
         }
-        let norms = stack(&norms.iter().collect::<Vec<_>>(), 0);
+        let norms = stack(norms.iter(), 0);
         [vec![norms], sum.unwrap_or_default()].concat()
     }
 
@@ -315,7 +315,7 @@ impl Convolution {
         let gy = Variable::constant(tensors.get("gy")?);
         let conv = |x: &Variable, w: &Variable| conv2d(x, w, None, options);
 
-        let weights = Variable::new(stack(&vec![&w; x.shape()[0]], 0).array());
+        let weights = Variable::new(stack(vec![&w; x.shape()[0]], 0).array());
         let of_one = |(x, w): &(Variable, Variable)| conv(&x.expand_dims(0), w);
         let examples = (0..x.shape()[0]).map(|i| {
             let y = conv(&x.slice(s![i..i + 1]), &w);

@@ -27,13 +27,11 @@ pub(crate) fn rows(rows: &mut Rows) {
     rows.both("arrays/pad", |[x]| {
         pad(x, &[(0, 0), (0, 0), (1, 1), (1, 1)], 0.0)
     });
-    rows.both("arrays/concat-rows", |[a, b, c, d]| {
-        concat(&[a, b, c, d], 0)
-    });
+    rows.both("arrays/concat-rows", |[a, b, c, d]| concat([a, b, c, d], 0));
     rows.both("arrays/concat-columns", |[a, b, c, d]| {
-        concat(&[a, b, c, d], 1)
+        concat([a, b, c, d], 1)
     });
-    rows.both("arrays/stack", |[a, b, c, d]| stack(&[a, b, c, d], 1));
+    rows.both("arrays/stack", |[a, b, c, d]| stack([a, b, c, d], 1));
     rows.both("arrays/where", |[condition, x, y]| where_(condition, x, y));
     rows.forward("arrays/greater", |[x, y]| x.greater(y));
     rows.both("arrays/gather", |[x, indices]| gather(x, indices, 1));

@@ -455,7 +455,7 @@ impl Link for UNet {
         for (up, shortcut) in self.up.iter().zip(sizes.iter().rev()) {
             h = up
                 .convs
-                .forward(&concat(&[shortcut, &up.grow.forward(&h)], 1));
+                .forward(&concat([shortcut, &up.grow.forward(&h)], 1));
         }
         self.head.forward(&h)
     }

@@ -33,6 +33,6 @@ pub(crate) fn rows(rows: &mut Rows) {
     rows.both("products/linear-128x784x100", |[x, w, b]| linear(x, w, b));
     rows.both("products/linear-1x128x128", |[x, w, b]| linear(x, w, b));
     rows.both("products/einsum-bilinear", |[x, w, y]| {
-        einsum("bi,oij,bj->bo", &[x, w, y])
+        einsum("bi,oij,bj->bo", [x, w, y])
     });
 }

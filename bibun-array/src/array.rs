@@ -829,41 +829,15 @@ where
     }
 }
 
+impl From<&&Array> for Array {
+    fn from(x: &&Array) -> Self {
+        Array::clone(x)
+    }
+}
+
 impl From<&Array> for Array {
     /// Returns the same array, which shares its elements.
     fn from(x: &Array) -> Self {
         x.clone()
-    }
-}
-
-impl<T: Element> From<Vec<T>> for Array {
-    #[track_caller]
-    fn from(elements: Vec<T>) -> Self {
-        let shape = elements.len();
-        Self::from_vec(elements, shape)
-    }
-}
-
-impl<T: Element> From<&[T]> for Array {
-    fn from(elements: &[T]) -> Self {
-        Self::from_slice(elements, elements.len())
-    }
-}
-
-impl<T: Element, const N: usize> From<[T; N]> for Array {
-    fn from(elements: [T; N]) -> Self {
-        Self::from_slice(&elements, N)
-    }
-}
-
-impl<T: Element, const M: usize, const N: usize> From<[[T; N]; M]> for Array {
-    fn from(elements: [[T; N]; M]) -> Self {
-        Self::from_slice(elements.as_flattened(), [M, N])
-    }
-}
-
-impl<T: Element, const L: usize, const M: usize, const N: usize> From<[[[T; N]; M]; L]> for Array {
-    fn from(elements: [[[T; N]; M]; L]) -> Self {
-        Self::from_slice(elements.as_flattened().as_flattened(), [L, M, N])
     }
 }

@@ -44,6 +44,23 @@ impl Axes {
         }
     }
 
+    /// Returns the axes of an array of this rank in their order, of which one may be named twice.
+    ///
+    /// # Panics
+    /// Panics if there is no such axis.
+    #[track_caller]
+    pub fn in_order(&self, function: &'static str, rank: usize) -> SmallVec<[usize; 4]> {
+        let Some(axes) = &self.axes else {
+            return (0..rank).collect();
+        };
+        // A loop, because a closure would not know the line of the call.
+        let mut normal = SmallVec::new();
+        for &axis in axes {
+            normal.push(normalize_axis(function, axis, rank));
+        }
+        normal
+    }
+
     /// Returns the axes of an array of this rank, sorted, and whether they stay with size 1.
     ///
     /// # Panics

@@ -44,6 +44,7 @@ mod join;
 mod kernel;
 pub mod math;
 mod matmul;
+mod nested;
 mod normalize;
 mod npy;
 mod number;
@@ -81,6 +82,7 @@ pub use half::{bf16, f16};
 pub use join::{concat, stack};
 pub use kernel::{Definition, ElementFormula, Kernel, Run, elementwise, run_kernel};
 pub use matmul::{dot, gemm, matmul, outer};
+pub use nested::Nested;
 pub use normalize::normalize_gradient;
 pub use npy::{FileError, remove_unfinished, write_whole};
 #[cfg(feature = "npz")]
@@ -92,6 +94,7 @@ pub use random::{Distribution, Generator};
 pub use recurrence::{Recurrence, RecurrenceCell, recurrence, recurrence_gradient};
 pub use rejection::Rejection;
 pub use shape::{NewShape, Shape};
+pub use sort::{SortAxis, ascending, descending};
 pub use stencil::Stencil;
 pub use storage::{pooled_bytes, set_pool_limit};
 pub use trace::{

@@ -4,7 +4,7 @@ use crate::device::Reduce;
 use crate::error::allocating;
 use crate::kernel::elementwise;
 use crate::math::Float;
-use crate::{Array, Axes, DType, ElementFormula, Error, Number, ops, raise};
+use crate::{Array, Axes, DType, ElementFormula, Error, Number, Shape, ops, raise};
 
 impl Array {
     /// Computes the sum over axes. The sum of `bool` is the number of `true`, as `i64`. The sum of
@@ -80,38 +80,40 @@ impl Array {
         self.extreme("min", Reduce::Min, &axes.into())
     }
 
-    /// Returns the position along `axis` of the largest value, as `i64`. This is the first of equal
-    /// values, or the first NaN if there is one.
+    /// Returns the position over axes of the largest value, as `i64`. This is the first of equal
+    /// values, or the first NaN if there is one. Over several axes it is the position in row-major
+    /// order of these axes.
     ///
     /// # Panics
-    /// Panics if there are no elements to choose from, or there is no such axis.
+    /// Panics if there are no elements to choose from, or an axis does not exist or is named twice.
     ///
     /// ```
     /// use bibun_array::Array;
     /// let x = Array::from([[1.0, 5.0, 5.0], [3.0, 4.0, 0.0]]);
     /// assert_eq!(x.argmax(1).to_vec::<i64>(), [1, 1]);
+    /// assert_eq!(x.argmax(..).item::<i64>(), 1);
     /// ```
     #[must_use]
     #[track_caller]
-    pub fn argmax(&self, axis: isize) -> Self {
-        self.extreme("argmax", Reduce::ArgMax, &Axes::from(axis))
+    pub fn argmax(&self, axes: impl Into<Axes>) -> Self {
+        self.position("argmax", Reduce::ArgMax, &axes.into())
     }
 
-    /// Returns the position along `axis` of the smallest value, as `i64`. This is the first of
-    /// equal values, or the first NaN if there is one.
+    /// Returns the position over axes of the smallest value, as `i64`; see [`Array::argmax`].
     ///
     /// # Panics
-    /// Panics if there are no elements to choose from, or there is no such axis.
+    /// Panics if there are no elements to choose from, or an axis does not exist or is named twice.
     ///
     /// ```
     /// use bibun_array::Array;
     /// let x = Array::from([[1.0, 5.0, 5.0], [3.0, 4.0, 0.0]]);
     /// assert_eq!(x.argmin(0).to_vec::<i64>(), [0, 1, 1]);
+    /// assert_eq!(x.argmin(..).item::<i64>(), 5);
     /// ```
     #[must_use]
     #[track_caller]
-    pub fn argmin(&self, axis: isize) -> Self {
-        self.extreme("argmin", Reduce::ArgMin, &Axes::from(axis))
+    pub fn argmin(&self, axes: impl Into<Axes>) -> Self {
+        self.position("argmin", Reduce::ArgMin, &axes.into())
     }
 
     /// Returns whether all elements over axes are true, that is, not zero (so NaN is true). For no
@@ -230,6 +232,25 @@ impl Array {
             raise(Error::invalid(function, what));
         }
         self.reduced(function, reduction, axes)
+    }
+
+    /// The position of an extreme, along one axis, which several are joined to.
+    #[track_caller]
+    fn position(&self, function: &'static str, reduction: Reduce, axes: &Axes) -> Self {
+        let (reduced, keep_dims) = axes.resolve(function, self.rank());
+        if let [_] = *reduced {
+            return self.extreme(function, reduction, axes);
+        }
+        let kept = (0..self.rank()).filter(|axis| !reduced.contains(axis));
+        let order: Vec<isize> = (kept.chain(reduced.iter().copied()))
+            .map(|axis| axis as isize)
+            .collect();
+        let shape = self.shape().reduced(&reduced, false);
+        let count: usize = reduced.iter().map(|&axis| self.shape()[axis]).product();
+        let joined: Shape = shape.iter().copied().chain([count]).collect();
+        let joined = self.permute(&order).reshape(joined);
+        let y = joined.extreme(function, reduction, &Axes::from(-1));
+        y.reshape(self.shape().reduced(&reduced, keep_dims))
     }
 
     /// The number of elements that go into each element of a reduction.

@@ -60,7 +60,7 @@ impl Examples {
         let x = match short {
             true => {
                 let zeros = Array::zeros(shape.replaced(0, 1), x.dtype());
-                concat(&[&x, &Variable::constant(zeros)], 0)
+                concat([&x, &Variable::constant(zeros)], 0)
             }
             false => x,
         };

@@ -1,14 +1,16 @@
 //! Attention and transformer blocks against plain loops, and under masks.
 
-use bibun::array::{Array, DType, Generator};
-use bibun::functions::{attention, causal_attention, causal_mask, length_mask, logical_and, stack};
+use bibun::array::{Array, DType, Generator, Index};
+use bibun::functions::{
+    attention, causal_attention, causal_mask, concat, length_mask, logical_and, stack, take,
+};
 use bibun::links::{
-    Chain, Linear, Link, MultiHeadAttention, MultiHeadAttentionBuilder, Sequential,
+    Chain, KeyValueCache, Linear, Link, MultiHeadAttention, MultiHeadAttentionBuilder, Sequential,
     SinusoidalPositions, TransformerBlock,
 };
 use bibun::{
     GradientCheckOptions, Variable, assert_gradients, attempt, compile, eval_mode, grad,
-    per_example, s, vmap,
+    per_example, s, tree_map, vmap,
 };
 
 fn normal(shape: &[usize], seed: u64) -> Variable {
@@ -286,7 +288,7 @@ fn derivatives_of_blocks() {
         }
         // Batch elements are turns of a loop.
         let turns: Vec<Variable> = x.unstack(0).iter().map(|x| block.forward(x)).collect();
-        let turns = stack(&turns.iter().collect::<Vec<_>>(), 0).to_vec::<f64>();
+        let turns = stack(turns.iter(), 0).to_vec::<f64>();
         assert_close(&vmap(|x: &Variable| block.forward(x), &x), &turns, "batch");
     }
 }
@@ -387,4 +389,119 @@ fn float_masks_are_added_and_integer_masks_refused() {
     );
     assert_eq!(by_floats.dtype(), DType::F32);
     assert_eq!(by_bools.to_vec::<f32>(), by_floats.to_vec::<f32>());
+}
+
+/// Passes the parts of a sequence one after another.
+fn by_parts(
+    x: &Variable,
+    lengths: &[usize],
+    mut part: impl FnMut(&Variable) -> Variable,
+) -> Variable {
+    let mut first = 0;
+    let parts = lengths.iter().map(|length| {
+        let positions = first..first + length;
+        first = positions.end;
+        part(&x.slice(&[Index::Ellipsis, Index::from(positions), Index::from(..)]))
+    });
+    concat(parts.collect::<Vec<_>>(), -2)
+}
+
+#[test]
+fn with_a_cache_the_parts_of_a_sequence_are_those_of_the_whole() {
+    let layer = built(MultiHeadAttention::builder(6, 2).causal());
+    let block = TransformerBlock::builder(6, 2)
+        .causal()
+        .dtype(DType::F64)
+        .build(&mut Generator::new(3));
+    let x = normal(&[2, 5, 6], 1);
+    for lengths in [&[5][..], &[1, 1, 1, 1, 1], &[3, 1, 1], &[2, 3], &[1, 4]] {
+        let mut cache = KeyValueCache::new();
+        let y = by_parts(&x, lengths, |x| {
+            layer.forward_with_cache(x, None, &mut cache)
+        });
+        assert_close(&y, &layer.forward(&x).to_vec::<f64>(), "attention");
+        assert_eq!((cache.len(), cache.is_empty()), (5, false));
+        let mut cache = KeyValueCache::new();
+        let y = by_parts(&x, lengths, |x| {
+            block.forward_with_cache(x, None, &mut cache)
+        });
+        assert_close(&y, &block.forward(&x).to_vec::<f64>(), "block");
+    }
+    // Gradients go through the cache.
+    let whole = grad(|x| layer.forward(x).square().sum(..), &x);
+    let by_steps = |x: &Variable| {
+        let mut cache = KeyValueCache::new();
+        let y = by_parts(x, &[2, 1, 2], |x| {
+            layer.forward_with_cache(x, None, &mut cache)
+        });
+        y.square().sum(..)
+    };
+    assert_close(&grad(by_steps, &x), &whole.to_vec::<f64>(), "gradient");
+    let each = vmap(|x| grad(by_steps, x), &x);
+    assert_close(&each, &whole.to_vec::<f64>(), "gradients of examples");
+}
+
+#[test]
+fn caches_have_masks_and_can_be_cut() {
+    let layer = built(MultiHeadAttention::builder(6, 2).causal());
+    let x = normal(&[2, 4, 6], 1);
+    // The first example begins with two positions of padding.
+    let present = Variable::constant([[false, false, true, true], [true; 4]]).expand_dims(1);
+    let whole = layer.forward_masked(&x, &present);
+    let mut cache = KeyValueCache::new();
+    let y = by_parts(&x, &[2, 1, 1], |x| {
+        let seen = cache.len() + x.shape()[1];
+        layer.forward_with_cache(x, Some(&present.slice(s![.., .., ..seen])), &mut cache)
+    });
+    assert_close(&y, &whole.to_vec::<f64>(), "masked");
+    // Other positions behind the first two, and the sequences the other way round.
+    cache.truncate(2);
+    assert_eq!(cache.keys().unwrap().shape(), [2, 2, 2, 3]);
+    let mut swapped = tree_map(|x| take(x, [1i64, 0], 0), &cache);
+    let next = x.slice(s![.., 3..]);
+    let y = layer.forward_with_cache(&take(&next, [1i64, 0], 0), None, &mut swapped);
+    let expected = layer.forward(&concat([x.slice(s![.., ..2]), next], 1));
+    let expected = take(expected.slice(s![.., 2..]), [1i64, 0], 0);
+    assert_close(&y, &expected.to_vec::<f64>(), "cut");
+}
+
+#[test]
+fn a_cache_that_does_not_fit_is_refused_and_stays() {
+    let layer = built(MultiHeadAttention::builder(6, 2).causal());
+    let mut cache = KeyValueCache::new();
+    layer.forward_with_cache(&normal(&[2, 3, 6], 1), None, &mut cache);
+    let error = attempt(|| layer.forward_with_cache(&normal(&[3, 1, 6], 1), None, &mut cache));
+    let message = error.expect_err("another batch").to_string();
+    assert!(
+        message.contains("cached [.., heads, k, d] = [2, 2, 3, 3] f64"),
+        "{message}"
+    );
+    let mask = Variable::constant([[true; 3]]);
+    let x = normal(&[2, 1, 6], 1);
+    assert!(attempt(|| layer.forward_with_cache(&x, Some(&mask), &mut cache)).is_err());
+    assert_eq!(cache.len(), 3);
+    assert!(attempt(|| cache.clone().truncate(4)).is_err());
+    let plain = built(MultiHeadAttention::builder(6, 2));
+    let error = attempt(|| plain.forward_with_cache(&x, None, &mut cache)).expect_err("not causal");
+    assert!(
+        error
+            .to_string()
+            .contains("a cache is for causal attention"),
+        "{error}"
+    );
+}
+
+#[test]
+fn positions_go_on_behind_a_cache() {
+    let x = normal(&[2, 5, 4], 1);
+    let mut first = 0;
+    let y = by_parts(&x, &[2, 3], |x| {
+        let y = SinusoidalPositions.forward_from(x, first);
+        first += x.shape()[1];
+        y
+    });
+    assert_eq!(
+        y.to_vec::<f64>(),
+        SinusoidalPositions.forward(&x).to_vec::<f64>()
+    );
 }

@@ -351,9 +351,9 @@ fn evaluate(name: &str, call: &Call<'_>) -> Option<Vec<Variable>> {
         "concat" => references(&call.xs(0)?, &|xs| {
             f::concat(xs, call.axis(1, "axis", 1).unwrap_or(1))
         }),
-        "hstack" => references(&call.xs(0)?, &f::hstack),
-        "vstack" => references(&call.xs(0)?, &f::vstack),
-        "dstack" => references(&call.xs(0)?, &f::dstack),
+        "hstack" => references(&call.xs(0)?, &|xs| f::hstack(xs)),
+        "vstack" => references(&call.xs(0)?, &|xs| f::vstack(xs)),
+        "dstack" => references(&call.xs(0)?, &|xs| f::dstack(xs)),
         "expand_dims" => one(f::expand_dims(x()?, call.axis(1, "axis", 0)?)),
         "flatten" => one(f::flatten(x()?)),
         "flip" => one(f::flip(x()?, call.axis(1, "axis", 0)?)),

@@ -66,7 +66,7 @@ const CASES: [(&str, F, F); 5] = [
                 a.push(&sum * x);
                 b.push(sum.square());
             }
-            let [a, b] = [a, b].map(|y| stack(&y.iter().collect::<Vec<_>>(), 0));
+            let [a, b] = [a, b].map(|y| stack(y.iter(), 0));
             a * b + sum
         },
     ),
@@ -94,7 +94,7 @@ const CASES: [(&str, F, F); 5] = [
                     x
                 })
                 .collect();
-            let y = stack(&y.iter().collect::<Vec<_>>(), 0);
+            let y = stack(y.iter(), 0);
             y.exp() * y.sum(..)
         },
     ),
@@ -176,7 +176,7 @@ const OF_MANY: [(&str, Use, usize); 8] = [
     (
         "vmap of vmap",
         |f, x| {
-            let pairs = stack(&[x, &(x * 1.0)], 1);
+            let pairs = stack([x, &(x * 1.0)], 1);
             vmap(|x| vmap(|x| grad(loss(f), x), x), &pairs).slice(s![.., 0])
         },
         1,
@@ -223,7 +223,7 @@ fn a_batch_computes_what_its_elements_do() {
             let each: Vec<Variable> = (rows(&batch()).iter())
                 .map(|x| OF_ONE[of_one].1(plain, x))
                 .collect();
-            let each = stack(&each.iter().collect::<Vec<_>>(), 0);
+            let each = stack(each.iter(), 0);
             close(&what(f, &batch()), &each, &format!("{of} of {name}"));
         }
     }
@@ -409,7 +409,7 @@ fn a_model_in_the_state_learns() {
             h = (model.forward(&h) + x).tanh();
             all.push(h.clone());
         }
-        let all = stack(&all.iter().collect::<Vec<_>>(), 0);
+        let all = stack(all.iter(), 0);
         (h * all.sum(0)).sum(..)
     };
     let expected = grad(|model| plain(model, &h, &xs), &model);

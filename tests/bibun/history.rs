@@ -583,7 +583,7 @@ fn a_function_made_of_others_is_one() {
 #[test]
 fn functions_made_of_functions_made_of_others_nest() {
     let x = Variable::new([[1.0, 2.0], [3.0, 4.0]]);
-    // `prelu` is made of a choice and a product, and the product of a repetition and the product.
+    // `prelu` is made of slopes in the shape of x and `leaky_relu`, and this of a repetition and itself.
     let y = prelu(&x, Variable::new([0.1, 0.2]));
     let history = history(&y).unfolded();
     let page = history.html();
@@ -598,9 +598,9 @@ fn functions_made_of_functions_made_of_others_nest() {
         .collect();
     assert_eq!(
         frames.keys().copied().collect::<Vec<_>>(),
-        ["multiply", "prelu"]
+        ["leaky_relu", "prelu"]
     );
-    assert!(frames["prelu"].is_none() && frames["multiply"].is_some());
+    assert!(frames["prelu"].is_none() && frames["leaky_relu"].is_some());
     // What has a single part is that part, by the name that was called.
     let y = flatten(x.exp());
     let history = self::history(&y);

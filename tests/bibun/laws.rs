@@ -220,10 +220,7 @@ impl Stacked {
         let batch: Vec<Vec<Variable>> = (0..count).map(element).collect();
         let join = |i: usize| match axes[i] {
             None => single[i].clone(),
-            Some(axis) => stack(
-                &batch.iter().map(|element| &element[i]).collect::<Vec<_>>(),
-                axis,
-            ),
+            Some(axis) => stack(batch.iter().map(|element| &element[i]), axis),
         };
         let joined: Vec<Variable> = (0..single.len()).map(join).collect();
         Self {
@@ -240,7 +237,7 @@ impl Stacked {
     /// Results of all batch elements, put together along these axes.
     fn join<T: Tree>(results: &[T], axes: &[isize]) -> Vec<f64> {
         let results: Vec<Vec<Variable>> = results.iter().map(leaves).collect();
-        let join = |i: usize| stack(&results.iter().map(|y| &y[i]).collect::<Vec<_>>(), axes[i]);
+        let join = |i: usize| stack(results.iter().map(|y| &y[i]), axes[i]);
         flat(&(0..results[0].len()).map(join).collect::<Vec<_>>())
     }
 }
@@ -297,7 +294,7 @@ fn agree<A: Tree + Clone, Y: Tree>(
 
     // In a batch: the argument, once more, and something else.
     let batch: Vec<Variable> = (leaves(x).iter().zip(leaves(&u)))
-        .map(|(x, u)| stack(&[x, &(x - 0.5), &u], 0))
+        .map(|(x, u)| stack([x, &(x - 0.5), &u], 0))
         .collect();
     let batch = filled(x, &batch);
     same("vmap", &|f| elements(&vmap(f, &batch)));
@@ -335,7 +332,7 @@ fn agree<A: Tree + Clone, Y: Tree>(
             x,
             &leaves(&batch)
                 .iter()
-                .map(|x| stack(&[x, x], 1))
+                .map(|x| stack([x, x], 1))
                 .collect::<Vec<_>>(),
         );
         elements(&vmap(|x| vmap(|x| grad(|x| loss(f, x), x), x), &twice))
@@ -631,7 +628,7 @@ proptest! {
         close("second", &found.0, &expected.0);
         close("second, linearized", &found.1, &expected.1);
         // In a batch, with each batch element's own constant.
-        let batch = filled(x, &leaves(x).iter().map(|x| stack(&[x, &(x * 2.0)], 0)).collect::<Vec<_>>());
+        let batch = filled(x, &leaves(x).iter().map(|x| stack([x, &(x * 2.0)], 0)).collect::<Vec<_>>());
         let found = vmap(|x| grad(|x| total(&stopped(x), &w), x), &batch);
         let of_one = |scale: f64| {
             let x = filled(x, &leaves(x).iter().map(|x| x * scale).collect::<Vec<_>>());
@@ -666,7 +663,7 @@ proptest! {
             formula.seed / 2,
         );
         // One of the inputs is the same in all batch elements.
-        let batch = [stack(&[&x[0], &(&x[0] * 2.0)], 0), x[1].clone()];
+        let batch = [stack([&x[0], &(&x[0] * 2.0)], 0), x[1].clone()];
         let options = VmapOptions::new().in_axes([Some(0), None]);
         let in_batch = |f: &dyn Fn(&[Variable; 2]) -> Variable| {
             let loss = |x: &[Variable; 2]| vmap_with(|x| tanh(f(x)).sum(..), x, &options).sum(..);

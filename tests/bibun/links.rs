@@ -277,7 +277,7 @@ fn penalty((model, x): &(Scale, Variable)) -> Variable {
 }
 
 fn stack(parts: [&Variable; 2]) -> Variable {
-    Variable::new(functions::stack(&parts, 0).array())
+    Variable::new(functions::stack(parts, 0).array())
 }
 
 fn statistics(initializer: &dyn Initializer, shape: &[usize], dtype: DType) -> (f64, f64, f64) {

@@ -248,14 +248,14 @@ fn transformed(wrappers: &[Wrapper], captured: &[Variable], x: &Variable) -> Var
         JacobianReverse => times_weight(jacobian_reverse(f, &p)),
         Hessian => times_weight(hessian(loss, &p)),
         Hvp => hvp(loss, &p, &w).1,
-        Vmap => (vmap(f, &stack(&[&p, &w], 0)) * x).sum(0),
+        Vmap => (vmap(f, &stack([&p, &w], 0)) * x).sum(0),
         // The argument itself differs between batch elements.
         VmapOfArgument => {
             let f = |(x, y): &(Variable, Variable)| {
                 let seen = [captured, &[x.clone()]].concat();
                 transformed(rest, &seen, y) * x
             };
-            vmap(f, &(stack(&[x, &p], 0), stack(&[&p, &w], 1).transpose())).sum(0)
+            vmap(f, &(stack([x, &p], 0), stack([&p, &w], 1).transpose())).sum(0)
         }
         Checkpoint => {
             let rest = rest.to_vec();
@@ -455,7 +455,7 @@ const DERIVATIVES: [(&str, Derivative); 10] = [
     ("jacobian_forward", |f, x| jacobian_forward(f, x)),
     ("jacobian_reverse", |f, x| jacobian_reverse(f, x)),
     ("grad of vmap", |f, x| {
-        grad(|x| vmap(f, &stack(&[x], 0)).sum(..), x)
+        grad(|x| vmap(f, &stack([x], 0)).sum(..), x)
     }),
     ("gradients", |f, x| {
         let x = watch(x);
@@ -658,7 +658,7 @@ fn pullbacks_and_linear_maps_are_functions_like_others() {
         // Twice in a row, in a batch, and differentiated.
         let twice = map(&map(&w)).to_vec::<f64>();
         assert_eq!(twice, square(&cosines));
-        let batch = vmap(map, &stack(&[&w, &(&w * 2.0)], 0)).to_vec::<f64>();
+        let batch = vmap(map, &stack([&w, &(&w * 2.0)], 0)).to_vec::<f64>();
         assert_eq!(batch[..2], cosines[..]);
         assert_eq!(batch[2] / 2.0, cosines[0]);
         assert_eq!(grad(|w| map(w).sum(..), &w).to_vec::<f64>(), cosines);
@@ -1065,7 +1065,7 @@ fn no_batch_elements_and_no_elements() {
     for jacobian in JACOBIANS {
         assert_eq!(jacobian(&|x| x.sin(), &empty).shape(), [0, 0]);
         assert_eq!(
-            jacobian(&|x| stack(&[&sum(x), &sum(x)], 0), &empty).shape(),
+            jacobian(&|x| stack([&sum(x), &sum(x)], 0), &empty).shape(),
             [2, 0]
         );
     }

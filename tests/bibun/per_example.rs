@@ -397,7 +397,7 @@ fn permuted_routed_and_repeated_examples() {
     let a = linear(take(&x, &first, 0), &w, None).tanh();
     let b = linear(take(&x, &second, 0), &v, None).sigmoid();
     let order = Variable::constant([0i64, 3, 4, 1, 2]);
-    let joined = take(concat(&[&a, &b], 0), &order, 0);
+    let joined = take(concat([&a, &b], 0), &order, 0);
     like_a_loop_over_losses(&both, &sum_of_each(&joined));
     let zeros = Variable::constant(Array::zeros([5, 4], DType::F64));
     let scattered = add_at(add_at(&zeros, &first, 0, &a), &second, 0, &b);
@@ -450,7 +450,7 @@ fn folded_axes_and_sequences() {
     let scores = softmax(queries.matmul(swapaxes(&queries, 1, 2)), -1);
     like_a_loop_over_losses(&(q, v), &sum_of_each(&scores.matmul(values)));
     let q = weight(8, [3, 2]);
-    let y = einsum("ntd,de->nte", &[&x, &q]);
+    let y = einsum("ntd,de->nte", [&x, &q]);
     like_a_loop_over_losses(&q, &sum_of_each(&y));
 }
 
@@ -465,7 +465,7 @@ fn shared_bare_and_computed_parameters() {
     // Positions, scales, gates, a class token.
     let (positions, scale, token) = (weight(2, [6, 4]), weight(3, [4]), weight(4, [4]));
     let tokens = token.reshape([1, 1, 4]).broadcast_to([5, 1, 4]);
-    let y = concat(&[&tokens, &((&x + &positions) * &scale)], 1);
+    let y = concat([&tokens, &((&x + &positions) * &scale)], 1);
     like_a_loop_over_losses(&(positions, scale, token), &sum_of_each(&y));
     // Positions looked up by ids that have no axis of examples of their own.
     let table = weight(5, [8, 4]);
@@ -521,7 +521,7 @@ fn kernels_that_libraries_count_wrong() {
         .build(g);
     let x = data(1, [3, 16, 3, 2]);
     like_a_loop_over_losses(&conv.weight, &sum_of_each(&conv.forward(&x)));
-    let twice = concat(&[&x, &x.tanh()], 0);
+    let twice = concat([&x, &x.tanh()], 0);
     let folded = conv.forward(&twice).reshape([2, 3, 16, 2, 3]);
     like_a_loop_over_losses(&conv.weight, &sum_of_each(&folded));
     let back = ConvTranspose2d::builder(16, 16, 3)

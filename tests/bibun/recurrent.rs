@@ -138,10 +138,10 @@ fn by_steps<C: RecurrentCell>(
             states.push(state);
         }
         x = (outputs.iter())
-            .map(|parts| concat(&parts.iter().collect::<Vec<_>>(), -1))
+            .map(|parts| concat(parts.iter(), -1))
             .collect();
     }
-    (stack(&x.iter().collect::<Vec<_>>(), 0), states)
+    (stack(x.iter(), 0), states)
 }
 
 /// All of a result in one number, each element with a weight of its own.
@@ -295,7 +295,7 @@ fn derivatives<C: RecurrentCell + Chain>(network: &Recurrent<C>) {
     let alone = |x: &Variable| network.forward(x);
     let batch = vmap(alone, &x);
     let turns: Vec<Variable> = x.unstack(0).iter().map(alone).collect();
-    let turns = stack(&turns.iter().collect::<Vec<_>>(), 0);
+    let turns = stack(turns.iter(), 0);
     assert_close(&batch, &turns.to_vec::<f64>(), "batch");
     assert_close(&network.forward(&x), &turns.to_vec::<f64>(), "a batch");
     // A product with the Hessian against a difference of gradients along the direction.
@@ -592,7 +592,7 @@ fn as_single_steps<C: RecurrentCell>(network: &Recurrent<C>) {
     assert_close(&found, &expected.to_vec::<f64>(), "reverse over forward");
     // Networks of their own for each batch element.
     let networks = bibun::tree_map(
-        |w| bibun::functions::stack(&[w, &(w * 0.5), &-w], 0),
+        |w| bibun::functions::stack([w, &(w * 0.5), &-w], 0),
         network,
     );
     let run = |network: &Recurrent<C>| grad(|n: &Recurrent<C>| loss(n.forward(&x)), network);

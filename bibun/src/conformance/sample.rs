@@ -108,6 +108,34 @@ impl Sample {
         .input([2, 3], range_a)
         .input([2, 3], range_b)
     }
+
+    /// Creates a sample of an elementwise function of one input and of parameters near these numbers,
+    /// which are Variables of the same shape.
+    pub(crate) fn with_parameters(
+        name: &'static str,
+        range: Range<f64>,
+        parameters: &[f64],
+        call: impl Fn(&Variable, &[Variable]) -> Variable + Send + Sync + 'static,
+        reference: impl Fn(f64, &[f64]) -> f64 + Send + Sync + 'static,
+    ) -> Self {
+        let reference = move |x: &[Array]| {
+            let values: Vec<Vec<f64>> = x.iter().map(Array::to_vec::<f64>).collect();
+            let at = |i: usize| -> Vec<f64> { values.iter().map(|values| values[i]).collect() };
+            let elements = (0..x[0].size()).map(|i| reference(at(i)[0], &at(i)[1..]));
+            vec![Array::from_vec(elements.collect(), x[0].shape())]
+        };
+        let sample = Self::new(name, move |x| vec![call(&x[0], &x[1..])], reference);
+        let sample = Self {
+            elementwise: true,
+            order: 3,
+            ..sample
+        };
+        let sample = sample.input([2, 3], range);
+        parameters.iter().fold(sample, |sample, &parameter| {
+            let ends = [0.9 * parameter, 1.1 * parameter];
+            sample.input([2, 3], ends[0].min(ends[1])..ends[0].max(ends[1]))
+        })
+    }
 }
 
 /// Returns a constant of a sample on the device of its inputs.

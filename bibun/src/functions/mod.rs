@@ -42,7 +42,7 @@ pub use loss::*;
 pub use math::*;
 pub use metrics::*;
 pub use normalization::*;
-pub use operand::Operand;
+pub use operand::{Bound, Operand};
 pub use optional::OptionalVariable;
 pub use per_axis::PerAxis;
 pub use pooling::*;

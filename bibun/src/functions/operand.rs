@@ -82,6 +82,37 @@ impl Operand {
     }
 }
 
+/// What an iterator over references gives.
+impl From<&&Self> for Variable {
+    fn from(x: &&Self) -> Self {
+        Self::clone(x)
+    }
+}
+
+/// A bound of [`clip`](crate::functions::clip): an [`Operand`], or `None` where there is none.
+#[derive(Clone, Debug)]
+pub struct Bound(Option<Operand>);
+
+impl Bound {
+    /// Returns the bound, or the number that bounds nothing.
+    pub(crate) fn or(self, nothing: f64) -> Operand {
+        self.0.unwrap_or_else(|| nothing.into())
+    }
+}
+
+impl<T: Into<Operand>> From<T> for Bound {
+    fn from(bound: T) -> Self {
+        Self(Some(bound.into()))
+    }
+}
+
+/// The only conversion from an [`Option`], so that Rust can tell the type of `None`.
+impl From<Option<f64>> for Bound {
+    fn from(bound: Option<f64>) -> Self {
+        Self(bound.map(Operand::from))
+    }
+}
+
 /// Returns a Variable, and a number filled out to its shape.
 #[track_caller]
 fn beside(x: Variable, number: Scalar) -> (Variable, Variable) {

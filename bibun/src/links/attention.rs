@@ -1,8 +1,8 @@
 //! Multi-head attention.
 
-use bibun_array::{DType, Generator};
+use bibun_array::{DType, Generator, Index};
 
-use super::{Chain, Dropout, Linear, Link, Start, start_setters, within};
+use super::{Chain, Dropout, KeyValueCache, Linear, Link, Start, start_setters, within};
 use crate::call::calling;
 use crate::error::{Error, mismatch, raise};
 use crate::function::Spec;
@@ -110,28 +110,104 @@ impl MultiHeadAttention {
     ) -> Variable {
         within(self, || {
             self.check(query, key, value, mask);
-            let [q, k, v] = [(&self.query, query), (&self.key, key), (&self.value, value)]
-                .map(|(layer, x)| self.to_heads(&layer.forward(x)));
-            // All heads use the same mask.
-            let mask = mask.map(|mask| match mask.rank() {
-                0..3 => mask.clone(),
-                _ => expand_dims(mask, -3),
-            });
-            let found = match (&self.dropout, self.is_causal) {
-                (None, false) => attention(q, k, v, mask.as_ref()),
-                (None, true) => causal_attention(q, k, v, mask.as_ref()),
-                // Which weights are dropped is drawn for all of them at once.
-                (Some(dropout), causal) => {
-                    let weights = match causal {
-                        false => attention_weights(q, k, mask.as_ref()),
-                        true => attention_weights(&q, k, with_causal_mask(&q, mask)),
-                    };
-                    matmul(dropout.forward(&weights), v)
-                }
-            };
-            let found = swapaxes(found, -2, -3);
+            let heads = self.heads_of([query, key, value]);
+            let found = self.weighted(heads, mask);
             self.output.forward(&reshape(found, query.shape()))
         })
+    }
+
+    /// Computes causal attention for the next positions of a sequence: x are those behind the ones in
+    /// the cache, which x is added to. The results are those of the whole sequence at these positions,
+    /// without computing keys and values of earlier ones again. The mask, if there is one, broadcasts
+    /// to `[.., t, k]` for the `t` positions of x and all `k` positions up to its last.
+    ///
+    /// Shapes: x `[.., t, size]` → the same. Gradients reach all positions, through the cache.
+    ///
+    /// # Panics
+    /// Panics if the attention is not causal, or the shapes do not fit each other or the cache; the
+    /// message has all shapes. The cache is then as it was.
+    ///
+    /// ```
+    /// use bibun::array::{Array, DType, Generator};
+    /// use bibun::links::{KeyValueCache, Link, MultiHeadAttention};
+    /// use bibun::{s, Variable};
+    /// let layer = MultiHeadAttention::builder(8, 2).causal().build(&mut Generator::new(0));
+    /// let x = Variable::constant(Generator::new(1).normal([1, 3, 8], 0.0, 1.0, DType::F32));
+    /// let mut cache = KeyValueCache::new();
+    /// layer.forward_with_cache(&x.slice(s![.., ..2]), None, &mut cache);
+    /// let last = layer.forward_with_cache(&x.slice(s![.., 2..]), None, &mut cache);
+    /// assert_eq!(cache.len(), 3);
+    /// let difference = last - layer.forward(&x).slice(s![.., 2..]);
+    /// assert!(difference.abs().max(..).item::<f32>() < 1e-6);
+    /// ```
+    #[track_caller]
+    pub fn forward_with_cache(
+        &self,
+        x: &Variable,
+        mask: Option<&Variable>,
+        cache: &mut KeyValueCache,
+    ) -> Variable {
+        within(self, || {
+            if !self.is_causal {
+                let what =
+                    "a cache is for causal attention, where no position attends to later ones";
+                raise(Error::argument("MultiHeadAttention", what));
+            }
+            self.check(x, x, x, None);
+            let [q, k, v] = self.heads_of([x, x, x]);
+            let longer = cache.extended("MultiHeadAttention", k, v);
+            let [k, v] = longer.parts().expect("those of x");
+            if let Some(mask) = mask {
+                let (rank, spec) = (x.rank(), x.spec());
+                let scores = spec.shape.replaced(rank - 1, longer.len());
+                let scores = Spec::new(scores, spec.dtype);
+                expect_mask(
+                    "MultiHeadAttention",
+                    &[("x [.., t, size]", &spec)],
+                    &scores,
+                    mask,
+                );
+            }
+            let found = self.weighted([q, k.clone(), v.clone()], mask);
+            *cache = longer;
+            self.output.forward(&reshape(found, x.shape()))
+        })
+    }
+
+    /// Returns queries, keys and values, projected, for each head.
+    fn heads_of(&self, [query, key, value]: [&Variable; 3]) -> [Variable; 3] {
+        [(&self.query, query), (&self.key, key), (&self.value, value)]
+            .map(|(layer, x)| self.to_heads(&layer.forward(x)))
+    }
+
+    /// Returns the averages of the values of all heads, `[.., q, heads, d]`. The queries are the last
+    /// positions, if attention is causal.
+    fn weighted(&self, [q, k, v]: [Variable; 3], mask: Option<&Variable>) -> Variable {
+        // All heads use the same mask.
+        let mask = mask.map(|mask| match mask.rank() {
+            0..3 => mask.clone(),
+            _ => expand_dims(mask, -3),
+        });
+        let [queries, keys] = [&q, &k].map(|x| x.shape()[x.rank() - 2]);
+        let (mask, is_causal) = match self.is_causal && queries < keys {
+            // The last position attends to all.
+            true if queries == 1 => (mask, false),
+            true => (Some(with_causal_mask(&q, keys, mask)), false),
+            false => (mask, self.is_causal),
+        };
+        let found = match (&self.dropout, is_causal) {
+            (None, false) => attention(q, k, v, mask.as_ref()),
+            (None, true) => causal_attention(q, k, v, mask.as_ref()),
+            // Which weights are dropped is drawn for all of them at once.
+            (Some(dropout), causal) => {
+                let weights = match causal {
+                    false => attention_weights(q, k, mask.as_ref()),
+                    true => attention_weights(&q, k, with_causal_mask(&q, keys, mask)),
+                };
+                matmul(dropout.forward(&weights), v)
+            }
+        };
+        swapaxes(found, -2, -3)
     }
 
     /// Computes the attention of a sequence to itself under a mask; see [`attend`](Self::attend).
@@ -196,9 +272,11 @@ impl MultiHeadAttention {
     }
 }
 
-/// The mask without the keys behind a query.
-fn with_causal_mask(query: &Variable, mask: Option<Variable>) -> Variable {
-    let causal = causal_mask(query.shape()[query.rank() - 2]).to(query.device());
+/// The mask without the keys behind a query; the queries are the last of the positions of the keys.
+fn with_causal_mask(query: &Variable, keys: usize, mask: Option<Variable>) -> Variable {
+    let queries = query.shape()[query.rank() - 2];
+    let causal = causal_mask(keys).slice(&[Index::from(keys - queries..)]);
+    let causal = causal.to(query.device());
     match mask {
         None => causal,
         Some(mask) if mask.dtype() == DType::Bool => logical_and(causal, mask),

@@ -2,6 +2,7 @@
 //! are walked by name.
 
 mod attention;
+mod cache;
 mod chain;
 mod convolution;
 mod dropout;
@@ -26,6 +27,7 @@ use std::any::TypeId;
 
 pub use attention::{MultiHeadAttention, MultiHeadAttentionBuilder};
 pub use bibun_derive::Chain;
+pub use cache::KeyValueCache;
 pub use chain::Chain;
 pub(crate) use chain::for_each_parameter;
 pub use convolution::{

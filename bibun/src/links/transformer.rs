@@ -1,9 +1,9 @@
 //! The transformer block and its position encoding.
 
-use bibun_array::{DType, Generator};
+use bibun_array::{DType, Generator, Index};
 
 use super::{
-    Chain, Dropout, FunctionLink, LayerNorm, Link, Mlp, MultiHeadAttention,
+    Chain, Dropout, FunctionLink, KeyValueCache, LayerNorm, Link, Mlp, MultiHeadAttention,
     MultiHeadAttentionBuilder, within,
 };
 use crate::call::calling;
@@ -108,23 +108,54 @@ impl TransformerBlock {
     /// ```
     #[track_caller]
     pub fn forward_masked(&self, x: &Variable, mask: &Variable) -> Variable {
-        within(self, || self.run(x, Some(mask)))
+        within(self, || {
+            self.run(x, |x| self.attention.attend(x, x, x, Some(mask)))
+        })
+    }
+
+    /// Applies a causal block to the next positions of a sequence, behind those in the cache, which x
+    /// is added to; see [`MultiHeadAttention::forward_with_cache`].
+    ///
+    /// # Panics
+    /// Panics if the attention is not causal, or the shapes do not fit each other or the cache; the
+    /// message has all of them.
+    ///
+    /// ```
+    /// use bibun::array::{Array, DType, Generator};
+    /// use bibun::links::{KeyValueCache, TransformerBlock};
+    /// use bibun::Variable;
+    /// let block = TransformerBlock::builder(8, 2).causal().build(&mut Generator::new(0));
+    /// let mut cache = KeyValueCache::new();
+    /// let x = Variable::constant(Array::ones([2, 3, 8], DType::F32));
+    /// assert_eq!(block.forward_with_cache(&x, None, &mut cache).shape(), [2, 3, 8]);
+    /// assert_eq!(cache.len(), 3);
+    /// ```
+    #[track_caller]
+    pub fn forward_with_cache(
+        &self,
+        x: &Variable,
+        mask: Option<&Variable>,
+        cache: &mut KeyValueCache,
+    ) -> Variable {
+        within(self, || {
+            self.run(x, |x| self.attention.forward_with_cache(x, mask, cache))
+        })
     }
 
     #[track_caller]
-    fn run(&self, x: &Variable, mask: Option<&Variable>) -> Variable {
+    fn run(&self, x: &Variable, attend: impl FnOnce(&Variable) -> Variable) -> Variable {
         let dropped = |x: Variable| match &self.dropout {
             Some(dropout) => dropout.forward(&x),
             None => x,
         };
         if self.is_post_norm {
-            let found = self.attention.attend(x, x, x, mask);
+            let found = attend(x);
             let h = self.attention_norm.forward(&(x + dropped(found)));
             let added = self.feed_forward.forward(&h);
             return self.feed_forward_norm.forward(&(&h + dropped(added)));
         }
         let normal = self.attention_norm.forward(x);
-        let h = x + dropped(self.attention.attend(&normal, &normal, &normal, mask));
+        let h = x + dropped(attend(&normal));
         let added = self
             .feed_forward
             .forward(&self.feed_forward_norm.forward(&h));
@@ -138,7 +169,7 @@ impl Link for TransformerBlock {
     /// # Panics
     /// Panics if x is not `[.., t, size]`; the message has all shapes.
     fn compute(&self, x: &Variable) -> Variable {
-        self.run(x, None)
+        self.run(x, |x| self.attention.attend(x, x, x, None))
     }
 }
 
@@ -242,12 +273,22 @@ impl TransformerBlockBuilder {
 #[derive(Chain, Clone, Copy, Debug, Default)]
 pub struct SinusoidalPositions;
 
-impl Link for SinusoidalPositions {
-    /// Returns x plus the encoding of the positions.
+impl SinusoidalPositions {
+    /// Returns x plus the encoding of the positions from `first` on, for a part of a sequence.
     ///
     /// # Panics
     /// Panics if x has fewer than two axes or is not of floats.
-    fn compute(&self, x: &Variable) -> Variable {
+    ///
+    /// ```
+    /// use bibun::links::SinusoidalPositions;
+    /// use bibun::Variable;
+    /// let x = Variable::constant([[0.0, 0.0]]);
+    /// let y = SinusoidalPositions.forward_from(&x, 1).to_vec::<f64>();
+    /// assert_eq!(y, [1f64.sin(), 1f64.cos()]);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn forward_from(&self, x: &Variable, first: usize) -> Variable {
         let Some(&[length, size]) = x.shape().last_chunk::<2>() else {
             let what = format!("x is {}, expected [.., t, size]", x.spec());
             raise(Error::argument("SinusoidalPositions", what))
@@ -256,6 +297,17 @@ impl Link for SinusoidalPositions {
             let what = format!("x is {}, expected floats", x.spec());
             raise(Error::argument("SinusoidalPositions", what));
         }
-        x + sinusoidal_positions(length, size, x.dtype()).to(x.device())
+        let positions = sinusoidal_positions(first.saturating_add(length), size, x.dtype());
+        x + positions.slice(&[Index::from(first..)]).to(x.device())
+    }
+}
+
+impl Link for SinusoidalPositions {
+    /// Returns x plus the encoding of the positions.
+    ///
+    /// # Panics
+    /// Panics if x has fewer than two axes or is not of floats.
+    fn compute(&self, x: &Variable) -> Variable {
+        self.forward_from(x, 0)
     }
 }

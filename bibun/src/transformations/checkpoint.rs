@@ -17,6 +17,10 @@ use crate::variable::Variable;
 /// Gradients reach only `x`, so values with history must be part of it, such as the model in
 /// `checkpoint(|(model, x)| model.forward(x), &(model, x))`.
 ///
+/// `f` is kept with the history of the result and runs whenever its gradient is wanted, so it cannot
+/// borrow from its surroundings. What it uses is a part of `x` or moved into it as a clone; clones of
+/// Variables and models share their values.
+///
 /// When `f` is run again, it sees the same surroundings as the first time: training or evaluation
 /// mode, the [`Rules`](crate::Rules) in force, the random numbers of every generator, and the
 /// contents of [buffers](crate::links::Buffer) and of leaves that it captures as constants. It draws

@@ -558,7 +558,7 @@ impl OuterProduct {
             norms(&a, &b)
         };
         let parts: Vec<Variable> = starts.map(of_some).collect();
-        concat(&parts.iter().collect::<Vec<_>>(), 0)
+        concat(parts.iter(), 0)
     }
 
     /// Returns the factors if every sum has one term.
@@ -720,7 +720,7 @@ impl Gradient {
                 let norms: Vec<Variable> = self.chunks().map(batch_l2_norm_squared).collect();
                 match &norms[..] {
                     [] => self.zeros([0].into()),
-                    norms => concat(&norms.iter().collect::<Vec<_>>(), 0),
+                    norms => concat(norms.iter(), 0),
                 }
             }
         }

@@ -747,7 +747,7 @@ pub fn ravel_tree<T: Tree>(tree: &T) -> (Variable, impl Fn(&Variable) -> T + use
         .collect();
     let vector = match &*flat {
         [only] => only.clone(),
-        several => concat(&several.iter().collect::<Vec<_>>(), 0),
+        several => concat(several.iter(), 0),
     };
     let template = tree.map(&mut Mapper::new(&mut |x, _| x.clone()));
     let unravel = move |vector: &Variable| {

@@ -160,10 +160,13 @@ fn functions(cases: &mut Cases) {
     cases.row("F.im2col", [patches]);
     let threes = Pooling::new([3, 3]).stride(2).padding(1);
     let covering = Pooling::new([3, 3]).ceil_mode(true);
-    let pooled = [f::max_pool(&images, threes), f::max_pool(&images, covering)];
+    let pooled = [
+        f::max_pool(&images, &threes),
+        f::max_pool(&images, covering),
+    ];
     cases.row("F.max_pooling_2d", pooled);
     let (volumes, twos) = (wave([1, 2, 3, 4, 5], 0), Pooling::new([2, 2, 2]).stride(1));
-    cases.row("F.max_pooling_nd", [f::max_pool(&volumes, twos)]);
+    cases.row("F.max_pooling_nd", [f::max_pool(&volumes, &twos)]);
     cases.row("F.average_pooling_2d", [f::avg_pool(&images, threes)]);
     cases.row("F.average_pooling_nd", [f::avg_pool(&volumes, twos)]);
     let resized = |interpolation| f::interpolate(f32(&images), [7, 4], interpolation);
@@ -305,7 +308,7 @@ fn recurrent(cases: &mut Cases) {
     let second = cell.step(&f32(&wave([3, 2], 1)), &first);
     cases.row("L.LSTM", [first.h, second.h]);
 
-    let x = f::stack(&[&f32(&wave([3, 2], 0)), &f32(&wave([3, 2], 1))], 0);
+    let x = f::stack([&f32(&wave([3, 2], 0)), &f32(&wave([3, 2], 1))], 0);
     let lstm = |first: usize| {
         let [wx, wh, b, own] = gates(&[0, 1, 2, 3], first);
         [wx, wh, b + own]

@@ -69,7 +69,7 @@ pub(crate) fn cases() -> Cases {
 fn transformations(cases: &mut Cases) {
     let (x, y) = (wave([2, 3], 0), wave([2, 3], 1));
     let f = |x: &Variable| (x.sin() * x).sum(..);
-    let g = |x: &Variable| f::stack(&[&x.sin().sum(..), &(x * x).sum(..)], 0);
+    let g = |x: &Variable| f::stack([&x.sin().sum(..), &(x * x).sum(..)], 0);
     let exp = |x: &Variable| x.exp();
     cases.row("jax.grad(f)(x)", [grad(f, &x)]);
     let (value, gradient) = value_and_grad(f, &x);
@@ -144,9 +144,9 @@ fn functions(cases: &mut Cases) {
     ];
     cases.row("jnp.dot", dots);
     cases.row("jnp.matmul", [f::matmul(&images, wave([4, 6, 2], 0))]);
-    cases.row("jnp.einsum", [f::einsum("ij,kj->ik", &[&x, &y])]);
-    cases.row("jnp.concatenate", [f::concat(&[&x, &y], 1)]);
-    cases.row("jnp.stack", [f::stack(&[&x, &y], 1)]);
+    cases.row("jnp.einsum", [f::einsum("ij,kj->ik", [&x, &y])]);
+    cases.row("jnp.concatenate", [f::concat([&x, &y], 1)]);
+    cases.row("jnp.stack", [f::stack([&x, &y], 1)]);
     cases.row("jnp.split", wave([6, 2], 0).split(3, 0));
     cases.row("jnp.where", [x.greater(0).where_(&x, &y)]);
     cases.row(

@@ -179,7 +179,7 @@ fn idioms(cases: &mut Cases) {
     cases.row("jvp", [value, tangent]);
     let (value, pull) = vjp(|x: &Variable| x.exp(), &x);
     cases.row("vjp", [value, pull.call(&y)]);
-    let g = |x: &Variable| f::stack(&[&x.sin().sum(..), &(x * x).sum(..)], 0);
+    let g = |x: &Variable| f::stack([&x.sin().sum(..), &(x * x).sum(..)], 0);
     cases.row("torch.func.jacrev", [jacobian_reverse(g, &x)]);
     cases.row("jacfwd", [jacobian_forward(g, &x)]);
     let f = |x: &Variable| (x * x * x).sum(..) * x.slice(s![0]);
@@ -342,7 +342,7 @@ fn functions(cases: &mut Cases) {
     let twos = Pooling::new([2, 2]).ceil_mode(true);
     cases.row(
         "F.max_pool2d",
-        [f::max_pool(&images, threes), f::max_pool(&images, twos)],
+        [f::max_pool(&images, &threes), f::max_pool(&images, twos)],
     );
     cases.row("F.avg_pool2d", [f::avg_pool(&images, threes)]);
     cases.row(
@@ -351,7 +351,7 @@ fn functions(cases: &mut Cases) {
     );
     let resized = |interpolation| f::interpolate(&images, [7, 4], interpolation);
     let interpolated = [
-        f::upsample::<2>(&images, 2, Interpolation::Nearest),
+        f::upsample(&images, [2, 2], Interpolation::Nearest),
         resized(Interpolation::LINEAR),
         resized(Interpolation::LINEAR_ALIGN_CORNERS),
     ];
@@ -432,8 +432,8 @@ fn losses(cases: &mut Cases) {
 fn arrays(cases: &mut Cases) {
     let (x, y, images) = (wave([2, 3], 0), wave([2, 3], 1), wave([2, 4, 5, 6], 0));
     let long = wave([5, 2], 0);
-    cases.row("torch.cat", [f::concat(&[&x, &y], 1)]);
-    cases.row("stack", [f::stack(&[&x, &y], 1)]);
+    cases.row("torch.cat", [f::concat([&x, &y], 1)]);
+    cases.row("stack", [f::stack([&x, &y], 1)]);
     cases.row("x.split([2, 3])", long.split_sizes(&[2, 3], 0));
     let chunks = [
         long.chunk(4, 0),
@@ -460,7 +460,7 @@ fn arrays(cases: &mut Cases) {
     let positions = Variable::constant([[2i64, 0, 2], [1, 1, 1]]);
     cases.row("scatter_add", [f::scatter_add(&x, positions, 1, &y)]);
     cases.row("torch.matmul", [f::matmul(&images, wave([4, 6, 2], 0))]);
-    cases.row("einsum", [f::einsum("ij,kj->ik", &[&x, &y])]);
+    cases.row("einsum", [f::einsum("ij,kj->ik", [&x, &y])]);
     cases.row(
         "tensordot",
         [f::tensordot(&images, wave([6, 3, 5], 0), &[2, 3], &[2, 0])],

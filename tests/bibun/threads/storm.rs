@@ -279,7 +279,7 @@ fn within(kind: i64, flag: bool, f: Function) -> (&'static str, Function) {
         7 => (
             if flag { "vmap" } else { "vmap same" },
             Arc::new(move |(x, w)| {
-                let batch = stack(&[x, &(0.5 * x)], 0);
+                let batch = stack([x, &(0.5 * x)], 0);
                 let randomness = match flag {
                     true => Randomness::Different,
                     false => Randomness::Same,

@@ -1,6 +1,8 @@
 //! Rectifiers with an exponential branch for negative inputs, and smooth rectifiers made of
 //! logarithms.
 
+use bibun_array::Number;
+
 use crate::functions::families::unary;
 
 /// The constants of [`selu`], which keep the mean 0 and the variance 1 from layer to layer.
@@ -25,7 +27,8 @@ unary! {
     /// Computes the exponential linear unit of each element: `x` where it is positive,
     /// `alpha (eˣ - 1)` elsewhere.
     ///
-    /// Gradient: `gy` where `x > 0`, `alpha gy eˣ` elsewhere, also at zero.
+    /// Gradient: `gy` where `x > 0`, `alpha gy eˣ` elsewhere, also at zero; to `alpha`, if it is a
+    /// Variable, `gy (eˣ - 1)` where x is not positive.
     ///
     /// Source: Clevert, Unterthiner and Hochreiter, "Fast and Accurate Deep Network Learning by
     /// Exponential Linear Units", 2015.
@@ -39,6 +42,7 @@ unary! {
         fused(x; gy): x
             .greater(0.0)
             .where_(gy, gy * alpha * x.greater(0.0).where_(0.0, x).exp()),
+        parameter(x; gy): gy * x.greater(0.0).where_(0.0, x).expm1(),
         sample(0.7): (-2.0..2.0, move |x| if x > 0.0 { x } else { alpha * x.exp_m1() }),
     }
 
@@ -67,7 +71,8 @@ unary! {
     /// Computes the continuously differentiable exponential linear unit of each element: `x` where
     /// it is positive, `alpha (exp(x / alpha) - 1)` elsewhere.
     ///
-    /// Gradient: `gy` where `x > 0`, `gy exp(x / alpha)` elsewhere, also at zero.
+    /// Gradient: `gy` where `x > 0`, `gy exp(x / alpha)` elsewhere, also at zero; to `alpha`, if it
+    /// is a Variable, `gy (eᵘ - 1 - u eᵘ)` with `u = x / alpha` where x is not positive.
     ///
     /// Source: Barron, "Continuously Differentiable Exponential Linear Units", 2017.
     ///
@@ -80,13 +85,28 @@ unary! {
         derivative(x; gy): x
             .greater(0.0)
             .where_(gy, gy * (x.greater(0.0).where_(0.0, x) / alpha).exp()),
+        // Near 0 the terms cancel, and the power series is used: the sum of -(k - 1) uᵏ / k!. Far from
+        // it eᵘ is 0, which must not be multiplied by an infinity.
+        parameter(x; gy): {
+            let u = (x.greater(0.0).where_(0.0, x) / alpha).maximum(-800.0);
+            let is_near = u.abs().less(1.0);
+            let near = is_near.where_(u, 0.0);
+            let mut series = Number::from(0.0);
+            for k in (2..20).rev() {
+                series = series * near / f64::from(k + 1) + f64::from(k - 1);
+            }
+            let far = is_near.where_(-1.0, u);
+            let slope = is_near.where_(near * near * -0.5 * series, far.expm1() - far * far.exp());
+            x.greater(0.0).where_(0.0, gy * slope)
+        },
         sample(0.7): (-2.0..2.0, move |x| if x > 0.0 { x } else { alpha * (x / alpha).exp_m1() }),
     }
 
     /// Computes `log(1 + exp(beta x)) / beta` of each element: a smooth
     /// [`relu`](crate::functions::relu), which is the sharper the greater `beta` is.
     ///
-    /// Gradient: `gy sigmoid(beta x)`.
+    /// Gradient: `gy sigmoid(beta x)`; to `beta`, if it is a Variable, `-gy H / beta²`, where `H` is
+    /// the entropy of a choice with the probability `sigmoid(beta x)`.
     ///
     /// ```
     /// use bibun::{functions::softplus, Variable};
@@ -98,6 +118,12 @@ unary! {
         value: (beta * x).greater(0.0).where_(x, 0.0)
             + (-(beta * x).abs()).softplus() / beta,
         fused(x; gy): gy * (beta * x).sigmoid(),
+        // Far from 0 one term is 0, which must not be multiplied by an infinity.
+        parameter(x; gy): {
+            let u = (beta * x).clip(-800.0, 800.0);
+            let entropy = u.sigmoid() * u.log_sigmoid() + (-u).sigmoid() * (-u).log_sigmoid();
+            gy * (entropy / beta / beta)
+        },
         sample(1.5): (-2.0..2.0, move |x| (1.0 + (beta * x).exp()).ln() / beta),
     }
 
@@ -130,8 +156,11 @@ unary! {
 
 #[cfg(test)]
 mod tests {
+    use bibun_array::Array;
+
     use super::*;
-    use crate::functions::probe::{assert_finite, derivatives, gradient};
+    use crate::Variable;
+    use crate::functions::probe::{assert_finite, derivatives, gradient, partial_derivatives};
 
     #[test]
     fn far_from_zero() {
@@ -147,6 +176,51 @@ mod tests {
         );
         assert_eq!(derivatives(|x| mish(x), 1000.0, 2), [1000.0, 1.0, 0.0]);
         assert_eq!(derivatives(|x| elu(x, 1.0), -1000.0, 2), [-1.0, 0.0, 0.0]);
+    }
+
+    /// Parameters as Variables, also far from 0 and near it.
+    #[test]
+    fn derivatives_by_parameters() {
+        let by = |f: fn(&Variable, &Variable) -> Variable, x: f64, parameter: f64| {
+            partial_derivatives(f, x, parameter)
+        };
+        for x in [-1e300, -1000.0, -3.0, 0.0, 3.0, 1000.0, f64::INFINITY] {
+            for f in [
+                |x: &Variable, p: &Variable| elu(x, p),
+                |x: &Variable, p: &Variable| celu(x, p),
+                |x: &Variable, p: &Variable| softplus(x, p),
+            ] {
+                let [by_x, by_parameter] = by(f, x, 1.5);
+                assert!(by_x.is_finite() && by_parameter.is_finite(), "at {x}");
+                // A number and a Variable are the same function of x.
+                assert_eq!(by_x, gradient(|x| f(x, &Variable::constant([1.5])), x));
+            }
+        }
+        for x in [-1000.0, -3.0, 0.0, 3.0, 1000.0] {
+            let beside = |p: &Variable| Variable::constant(Array::full((), x).cast(p.dtype()));
+            assert_finite("elu", |p| elu(beside(p), p), &[0.5, 1.0, 2.0]);
+            assert_finite("celu", |p| celu(beside(p), p), &[0.5, 1.0, 2.0]);
+            assert_finite("softplus", |p| softplus(beside(p), p), &[0.5, 1.0, 2.0]);
+        }
+        // -u²/2 - u³/3, without cancellation.
+        let [_, small] = by(|x, p| celu(x, p), -1e-6, 1.0);
+        assert!(
+            (small / (-0.5e-12 + 1e-18 / 3.0) - 1.0).abs() < 1e-12,
+            "{small}"
+        );
+        let [_, near] = by(|x, p| celu(x, p), -0.999_999_999, 1.0);
+        let [_, far] = by(|x, p| celu(x, p), -1.000_000_001, 1.0);
+        assert!((near - far).abs() < 1e-8, "{near} {far}");
+        let [_, entropy] = by(|x, p| softplus(x, p), 0.0, 2.0);
+        assert!(
+            (entropy + std::f64::consts::LN_2 / 4.0).abs() < 1e-15,
+            "{entropy}"
+        );
+        let mixed = derivatives(|p| softplus(Variable::constant([0.5]), p), 2.0, 3);
+        assert!(
+            mixed.iter().all(|derivative| derivative.is_finite()),
+            "{mixed:?}"
+        );
     }
 
     #[test]

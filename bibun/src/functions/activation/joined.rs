@@ -26,7 +26,7 @@ use bibun_array::{Shape, normalize_axis};
 pub fn crelu(x: impl Into<Variable>, axis: isize) -> Variable {
     let _whole = composite("crelu");
     let x = x.into();
-    concat(&[&relu(&x), &relu(-&x)], axis)
+    concat([&relu(&x), &relu(-&x)], axis)
 }
 method!(crelu, axis: isize);
 

@@ -5,7 +5,7 @@ use bibun_array::Shape;
 use crate::call::composite;
 use crate::error::{Error, raise};
 use crate::functions::families::{method, unary};
-use crate::functions::{Operand, reshape, where_};
+use crate::functions::{Operand, reshape};
 use crate::variable::Variable;
 
 unary! {
@@ -41,7 +41,8 @@ unary! {
 
     /// Computes `min(max(x, 0), limit)` of each element.
     ///
-    /// Gradient: `gy` where `0 < x < limit`, zero elsewhere, also at both ends.
+    /// Gradient: `gy` where `0 < x < limit`, zero elsewhere, also at both ends; to `limit`, if it is
+    /// a Variable, `gy` where it is the result.
     ///
     /// ```
     /// use bibun::{functions::clipped_relu, Variable};
@@ -51,12 +52,14 @@ unary! {
     clipped_relu(x, limit) -> ClippedRelu {
         value: x.maximum(0.0).minimum(limit),
         fused(x; gy): x.greater(0.0).logical_and(x.less(limit)).where_(gy, 0.0),
+        parameter(x; gy): x.maximum(0.0).greater_equal(limit).where_(gy, 0.0),
         sample(0.8): (-2.0..2.0, move |x| x.clamp(0.0, limit)),
     }
 
     /// Computes the leaky rectifier of each element: `x` where it is positive, `slope x` elsewhere.
     ///
-    /// Gradient: `gy` where `x > 0`, `slope gy` elsewhere, also at zero.
+    /// Gradient: `gy` where `x > 0`, `slope gy` elsewhere, also at zero; to `slope`, if it is a
+    /// Variable, `gy x` where x is not positive.
     ///
     /// ```
     /// use bibun::{functions::leaky_relu, Variable};
@@ -65,14 +68,15 @@ unary! {
     leaky_relu(x, slope) -> LeakyRelu {
         value: x.greater(0.0).where_(x, slope * x),
         fused(x; gy): x.greater(0.0).where_(gy, slope * gy),
+        parameter(x; gy): x.greater(0.0).where_(0.0, gy * x),
         sample(0.2): (-2.0..2.0, move |x| if x > 0.0 { x } else { slope * x }),
     }
 }
 
 /// Computes the rectifier with a learned slope: `x` where it is positive, `w x` elsewhere.
 ///
-/// Shapes: x \[n, ...\], w the sizes of the axes of x from the second on, or the first few of them
-/// (\[c\] is one slope for each channel, \[\] one for all) → the shape of x.
+/// Shapes: x \[n, ...\], w the sizes of the axes of x from the second on, or 1, or the first few of
+/// these (\[c\] is one slope for each channel, \[1\] and \[\] are one for all) → the shape of x.
 /// Types: floats.
 /// Gradient: to x `gy` where `x > 0`, `w gy` elsewhere; to w the sum of `gy x` over the elements
 /// that are not positive.
@@ -94,16 +98,16 @@ pub fn prelu(x: impl Into<Variable>, w: impl Into<Operand>) -> Variable {
     let x = x.into();
     let w = w.into().beside(x.dtype());
     let (x_spec, w_spec) = (x.spec(), w.spec());
-    let sizes = x_spec.shape.iter().skip(1);
-    if w.rank() >= x.rank().max(1) || sizes.zip(w_spec.shape.iter()).any(|(x, w)| x != w) {
+    let mut sizes = x_spec.shape.iter().skip(1).zip(w_spec.shape.iter());
+    if w.rank() >= x.rank().max(1) || sizes.any(|(x, w)| x != w && *w != 1) {
         let what =
-            format!("w = {w_spec} must be the sizes of x = {x_spec} from the second axis on");
+            format!("w = {w_spec} must be the sizes of x = {x_spec} from the second axis on, or 1");
         raise(Error::argument("prelu", what));
     }
     let trailing = x.rank().saturating_sub(1 + w.rank());
     let ones = std::iter::repeat_n(&1, trailing);
     let shape: Shape = w_spec.shape.iter().chain(ones).copied().collect();
-    where_(x.greater(0.0), &x, &x * reshape(w, shape))
+    leaky_relu(x, reshape(w, shape))
 }
 method!(prelu, w: impl Into<Operand>);
 
@@ -164,6 +168,10 @@ mod tests {
         assert_eq!(y.to_vec::<f64>(), [-0.5, 2.0, -1.5, -2.0]);
         y.sum(..).backward();
         assert_eq!(w.grad().expect("a gradient").item::<f64>(), -8.0);
+        assert_eq!(
+            prelu(&x, Variable::new([0.5])).to_vec::<f64>(),
+            y.to_vec::<f64>()
+        );
         let wrong = Variable::new([0.5, 0.5, 0.5]);
         let error = crate::attempt(|| prelu(&x, &wrong)).expect_err("three slopes for two");
         assert!(error.to_string().contains("w = [3] f64"), "{error}");

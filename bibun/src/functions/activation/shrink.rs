@@ -1,8 +1,12 @@
 //! Shrinkage towards zero, and thresholds.
 
+use bibun_array::Number;
+
 use crate::functions::families::unary;
 
 unary! {
+    samples in unary_samples;
+
     /// Computes `x - tanh x` of each element.
     ///
     /// Gradient: `gy tanh² x`.
@@ -27,7 +31,8 @@ unary! {
 
     /// Moves each element towards zero by `lambda`; elements nearer to zero than that become zero.
     ///
-    /// Gradient: `gy` where `|x| > lambda`, zero elsewhere, also at the bounds.
+    /// Gradient: `gy` where `|x| > lambda`, zero elsewhere, also at the bounds; to `lambda`, if it is
+    /// a Variable, `-gy sign(x)` in the same places.
     ///
     /// ```
     /// use bibun::{functions::softshrink, Variable};
@@ -37,6 +42,10 @@ unary! {
     softshrink(x, lambda) -> Softshrink {
         value: x - x.maximum(-lambda).minimum(lambda),
         derivative(x; gy): x.abs().greater(lambda).where_(gy, 0.0),
+        parameter(x; gy): x
+            .maximum(-lambda)
+            .greater(lambda)
+            .where_(-gy, x.less(-lambda).where_(gy, 0.0)),
         sample(0.6): (-2.0..2.0, move |x| {
             if x > lambda {
                 x - lambda
@@ -50,7 +59,7 @@ unary! {
 
     /// Returns `x` with zero in place of the elements whose magnitude is at most `lambda`.
     ///
-    /// Gradient: `gy` where `|x| > lambda`, zero elsewhere, also at the bounds.
+    /// Gradient: `gy` where `|x| > lambda`, zero elsewhere, also at the bounds, and to `lambda`.
     ///
     /// ```
     /// use bibun::{functions::hardshrink, Variable};
@@ -60,12 +69,14 @@ unary! {
     hardshrink(x, lambda) -> Hardshrink {
         value: x.abs().less_equal(lambda).where_(0.0, x),
         derivative(x; gy): x.abs().greater(lambda).where_(gy, 0.0),
-        sample(0.6): (-2.0..2.0, move |x| if x.abs() > lambda { x } else { 0.0 }),
+        parameter(; gy): Number::from(0.0),
+        sample(0.6): (0.7..2.0, move |x| if x.abs() > lambda { x } else { 0.0 }),
     }
 
-    /// Returns `x` where it is greater than `bound`, and the number `replacement` elsewhere.
+    /// Returns `x` where it is greater than `bound`, and `replacement` elsewhere.
     ///
-    /// Gradient: `gy` where `x > bound`, zero elsewhere, also at the bound.
+    /// Gradient: `gy` where `x > bound`, zero elsewhere, also at the bound; to `replacement`, if it is
+    /// a Variable, `gy` where it is the result; zero to `bound`.
     ///
     /// ```
     /// use bibun::{functions::threshold, Variable};
@@ -75,8 +86,27 @@ unary! {
     threshold(x, bound, replacement) -> Threshold {
         value: x.less_equal(bound).where_(replacement, x),
         derivative(x; gy): x.greater(bound).where_(gy, 0.0),
+        parameter(; gy): Number::from(0.0),
+        parameter(x; gy): x.less_equal(bound).where_(gy, 0.0),
         sample(0.4, 3.0): (-2.0..2.0, move |x| if x > bound { x } else { replacement }),
     }
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use crate::conformance::Sample;
+    let mut samples = unary_samples();
+    // It jumps at its bounds, so that there are samples between and beyond them.
+    for (range, is_near) in [(-0.5..0.5, true), (-2.0..-0.7, false)] {
+        let reference = move |x| if is_near { 0.0 } else { x };
+        samples.push(Sample::unary(
+            "hardshrink",
+            range,
+            |x| hardshrink(x, 0.6),
+            reference,
+        ));
+    }
+    samples
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ unary! {
         sample: (-5.0..5.0, |x| (x / 6.0 + 0.5).clamp(0.0, 1.0)),
     }
 
-    /// Clips each element to between -1 and 1.
+    /// Clips each element to between -1 and 1; [`clip`](crate::functions::clip) takes other bounds.
     ///
     /// Gradient: `gy` for `-1 ≤ x ≤ 1`, zero elsewhere.
     ///

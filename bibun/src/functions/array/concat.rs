@@ -12,7 +12,8 @@ use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec, Variadic};
 use crate::functions::cast;
 use crate::variable::Variable;
 
-/// Joins arrays along `axis`, one after another.
+/// Joins arrays along `axis`, one after another: Variables or arrays, owned or borrowed, in an array,
+/// a slice, a vector or any other iterator.
 ///
 /// Shapes: x₀ `[.., n₀, ..]`, x₁ `[.., n₁, ..]`, ... → `[.., n₀ + n₁ + ..., ..]`; all sizes but
 /// those of `axis` are equal. Types: all, promoted.
@@ -24,10 +25,13 @@ use crate::variable::Variable;
 /// ```
 /// use bibun::{functions::concat, Variable};
 /// let (a, b) = (Variable::new([[1.0], [2.0]]), Variable::new([[3.0, 4.0], [5.0, 6.0]]));
-/// assert_eq!(concat(&[&a, &b], 1).to_vec::<f64>(), [1.0, 3.0, 4.0, 2.0, 5.0, 6.0]);
+/// assert_eq!(concat([&a, &b], 1).to_vec::<f64>(), [1.0, 3.0, 4.0, 2.0, 5.0, 6.0]);
+/// let doubled = [a, b].into_iter().map(|x| 2.0 * x);
+/// assert_eq!(concat(doubled, 1).to_vec::<f64>(), [2.0, 6.0, 8.0, 4.0, 10.0, 12.0]);
 /// ```
 #[track_caller]
-pub fn concat(xs: &[&Variable], axis: isize) -> Variable {
+pub fn concat(xs: impl IntoIterator<Item = impl Into<Variable>>, axis: isize) -> Variable {
+    let xs = variables(xs);
     let alike = xs.windows(2).all(|pair| pair[0].dtype() == pair[1].dtype());
     let _whole = composite_if(!alike, "concat");
     let xs = promoted("concat", xs);
@@ -37,11 +41,18 @@ pub fn concat(xs: &[&Variable], axis: isize) -> Variable {
 
 /// Casts arrays, at least one, to the dtype that they promote to.
 #[track_caller]
-pub(super) fn promoted(function: &'static str, xs: &[&Variable]) -> Vec<Variable> {
-    let Some(dtype) = xs.iter().map(|x| x.dtype()).reduce(DType::promote) else {
+pub(super) fn promoted(function: &'static str, xs: Vec<Variable>) -> Vec<Variable> {
+    let Some(dtype) = xs.iter().map(Variable::dtype).reduce(DType::promote) else {
         raise(Error::argument(function, "there are no arrays to join"))
     };
-    xs.iter().map(|&x| cast(x, dtype)).collect()
+    xs.into_iter().map(|x| cast(x, dtype)).collect()
+}
+
+/// Returns whatever converts into Variables as such.
+pub(in crate::functions) fn variables(
+    xs: impl IntoIterator<Item = impl Into<Variable>>,
+) -> Vec<Variable> {
+    xs.into_iter().map(Into::into).collect()
 }
 
 /// Joins arrays of one dtype.
@@ -147,7 +158,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     vec![
         Sample::new(
             "concat",
-            |x| vec![concat(&[&x[0], &x[1], &x[2]], -1)],
+            |x| vec![concat([&x[0], &x[1], &x[2]], -1)],
             move |x| {
                 vec![by_index([2, 6], |i| match i[1] {
                     0 | 1 => at(&x[0], i),
@@ -161,7 +172,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input([2, 1], range.clone()),
         Sample::new(
             "concat",
-            |x| vec![concat(&[&x[0], &x[0]], 0)],
+            |x| vec![concat([&x[0], &x[0]], 0)],
             move |x| vec![by_index([4, 3], |i| at(&x[0], &[i[0] % 2, i[1]]))],
         )
         .input([2, 3], range),
@@ -175,9 +186,32 @@ mod tests {
     #[test]
     fn joining_promotes() {
         let (a, b) = (Variable::constant([1i64, 2]), Variable::new([0.5f32]));
-        assert_eq!(concat(&[&a, &b], 0).dtype(), DType::F32.promote(DType::I64));
+        assert_eq!(concat([&a, &b], 0).dtype(), DType::F32.promote(DType::I64));
         let flags = Variable::constant([true, false]);
-        assert_eq!(concat(&[&flags, &a], 0).to_vec::<i64>(), [1, 0, 1, 2]);
+        assert_eq!(concat([&flags, &a], 0).to_vec::<i64>(), [1, 0, 1, 2]);
+    }
+
+    #[test]
+    fn whatever_converts_is_joined() {
+        let (a, b) = (Variable::new([1.0, 2.0]), Variable::new([3.0]));
+        let expected = [1.0, 2.0, 3.0];
+        let list = vec![a.clone(), b.clone()];
+        assert_eq!(concat(&list, 0).to_vec::<f64>(), expected);
+        assert_eq!(concat(list.iter(), 0).to_vec::<f64>(), expected);
+        assert_eq!(concat(&[&a, &b][..], 0).to_vec::<f64>(), expected);
+        assert_eq!(concat([&a, &b], 0).to_vec::<f64>(), expected);
+        assert_eq!(concat([a.array(), b.array()], 0).to_vec::<f64>(), expected);
+        assert_eq!(
+            concat([&a.array(), &b.array()], 0).to_vec::<f64>(),
+            expected
+        );
+        assert_eq!(
+            concat(vec![vec![1.0, 2.0], vec![3.0]], 0).to_vec::<f64>(),
+            expected
+        );
+        let y = concat(list.into_iter().map(|x| x * 2.0), 0);
+        y.sum(..).backward();
+        assert_eq!(a.grad().unwrap().to_vec::<f64>(), [2.0, 2.0]);
     }
 
     #[test]

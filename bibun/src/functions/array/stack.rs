@@ -2,7 +2,7 @@
 
 use bibun_array::{Shape, normalize_axis};
 
-use super::concat::{joined, promoted};
+use super::concat::{joined, promoted, variables};
 use super::split::cut;
 use crate::call::composite;
 use crate::error::{Error, raise};
@@ -11,7 +11,7 @@ use crate::functions::{expand_dims, reshape};
 use crate::variable::Variable;
 
 /// Joins arrays of one shape along a new axis at `axis`, which may be the rank (or `-1`) for a new last
-/// axis.
+/// axis. They are taken as by [`concat`](crate::functions::concat).
 ///
 /// Shapes: n arrays `[a, ..]` → `[a, .., n, ..]`. Types: all, promoted.
 /// Gradient: for each array its part of `gy`.
@@ -22,12 +22,12 @@ use crate::variable::Variable;
 /// ```
 /// use bibun::{functions::stack, Variable};
 /// let (a, b) = (Variable::new([1.0, 2.0]), Variable::new([3.0, 4.0]));
-/// assert_eq!(stack(&[&a, &b], 1).to_vec::<f64>(), [1.0, 3.0, 2.0, 4.0]);
+/// assert_eq!(stack([&a, &b], 1).to_vec::<f64>(), [1.0, 3.0, 2.0, 4.0]);
 /// ```
 #[track_caller]
-pub fn stack(xs: &[&Variable], axis: isize) -> Variable {
+pub fn stack(xs: impl IntoIterator<Item = impl Into<Variable>>, axis: isize) -> Variable {
     let _whole = composite("stack");
-    let xs = promoted("stack", xs);
+    let xs = promoted("stack", variables(xs));
     let (first, rank) = (xs[0].spec(), xs[0].rank());
     if let Some(other) = xs.iter().find(|x| x.shape() != first.shape) {
         let what = format!("the shapes {} and {} differ", first.shape, other.shape());
@@ -48,12 +48,12 @@ pub fn stack(xs: &[&Variable], axis: isize) -> Variable {
 /// ```
 /// use bibun::{functions::hstack, Variable};
 /// let (a, b) = (Variable::new([[1.0], [2.0]]), Variable::new([[3.0], [4.0]]));
-/// assert_eq!(hstack(&[&a, &b]).to_vec::<f64>(), [1.0, 3.0, 2.0, 4.0]);
+/// assert_eq!(hstack([&a, &b]).to_vec::<f64>(), [1.0, 3.0, 2.0, 4.0]);
 /// ```
 #[track_caller]
-pub fn hstack(xs: &[&Variable]) -> Variable {
+pub fn hstack(xs: impl IntoIterator<Item = impl Into<Variable>>) -> Variable {
     let _whole = composite("hstack");
-    let xs = with_axes(promoted("hstack", xs), |shape| match shape {
+    let xs = with_axes(promoted("hstack", variables(xs)), |shape| match shape {
         [] => Some([1].into()),
         _ => None,
     });
@@ -72,12 +72,12 @@ pub fn hstack(xs: &[&Variable]) -> Variable {
 /// ```
 /// use bibun::{functions::vstack, Variable};
 /// let (a, b) = (Variable::new([1.0, 2.0]), Variable::new([[3.0, 4.0]]));
-/// assert_eq!(vstack(&[&a, &b]).shape(), [2, 2]);
+/// assert_eq!(vstack([&a, &b]).shape(), [2, 2]);
 /// ```
 #[track_caller]
-pub fn vstack(xs: &[&Variable]) -> Variable {
+pub fn vstack(xs: impl IntoIterator<Item = impl Into<Variable>>) -> Variable {
     let _whole = composite("vstack");
-    let xs = with_axes(promoted("vstack", xs), |shape| match *shape {
+    let xs = with_axes(promoted("vstack", variables(xs)), |shape| match *shape {
         [] => Some([1, 1].into()),
         [m] => Some([1, m].into()),
         _ => None,
@@ -97,14 +97,14 @@ pub fn vstack(xs: &[&Variable]) -> Variable {
 /// ```
 /// use bibun::{functions::dstack, Variable};
 /// let (a, b) = (Variable::new([1.0, 2.0]), Variable::new([3.0, 4.0]));
-/// let y = dstack(&[&a, &b]);
+/// let y = dstack([&a, &b]);
 /// assert_eq!(y.shape(), [1, 2, 2]);
 /// assert_eq!(y.to_vec::<f64>(), [1.0, 3.0, 2.0, 4.0]);
 /// ```
 #[track_caller]
-pub fn dstack(xs: &[&Variable]) -> Variable {
+pub fn dstack(xs: impl IntoIterator<Item = impl Into<Variable>>) -> Variable {
     let _whole = composite("dstack");
-    let xs = with_axes(promoted("dstack", xs), |shape| match *shape {
+    let xs = with_axes(promoted("dstack", variables(xs)), |shape| match *shape {
         [] => Some([1, 1, 1].into()),
         [m] => Some([1, m, 1].into()),
         [n, m] => Some([n, m, 1].into()),
@@ -168,21 +168,21 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     vec![
         Sample::new(
             "stack",
-            |x| vec![stack(&[&x[0], &x[1]], 1)],
+            |x| vec![stack([&x[0], &x[1]], 1)],
             move |x| vec![by_index([3, 2, 1], |i| at(&x[i[1]], &[i[0], i[2]]))],
         )
         .input([3, 1], range.clone())
         .input([3, 1], range.clone()),
         Sample::new(
             "stack",
-            |x| vec![stack(&[&x[0], &x[1]], -1)],
+            |x| vec![stack([&x[0], &x[1]], -1)],
             move |x| vec![by_index([2], |i| at(&x[i[0]], &[]))],
         )
         .input((), range.clone())
         .input((), range.clone()),
         Sample::new(
             "hstack",
-            |x| vec![hstack(&[&x[0], &x[1]])],
+            |x| vec![hstack([&x[0], &x[1]])],
             move |x| {
                 vec![by_index([2, 4], |i| match i[1] {
                     0 => at(&x[0], i),
@@ -194,7 +194,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input([2, 3], range.clone()),
         Sample::new(
             "vstack",
-            |x| vec![vstack(&[&x[0], &x[1]])],
+            |x| vec![vstack([&x[0], &x[1]])],
             move |x| {
                 vec![by_index([3, 3], |i| match i[0] {
                     0 => at(&x[0], &[i[1]]),
@@ -206,7 +206,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input([2, 3], range.clone()),
         Sample::new(
             "dstack",
-            |x| vec![dstack(&[&x[0], &x[1]])],
+            |x| vec![dstack([&x[0], &x[1]])],
             move |x| vec![by_index([2, 3, 2], |i| at(&x[i[2]], &[i[0], i[1]]))],
         )
         .input([2, 3], range.clone())
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn integers_and_bools_are_stacked() {
         let a = Variable::constant([1i64, 2]);
-        assert_eq!(stack(&[&a, &a], 0).to_vec::<i64>(), [1, 2, 1, 2]);
+        assert_eq!(stack([&a, &a], 0).to_vec::<i64>(), [1, 2, 1, 2]);
         let flags = Variable::constant([true, false]);
         assert!(!unstack(&flags, 0)[1].item::<bool>());
     }
@@ -240,9 +240,9 @@ mod tests {
     #[test]
     fn scalars_and_vectors_get_axes() {
         let scalar = Variable::new(1.0);
-        assert_eq!(hstack(&[&scalar, &Variable::new([2.0, 3.0])]).shape(), [3]);
-        assert_eq!(vstack(&[&scalar, &scalar]).shape(), [2, 1]);
-        assert_eq!(dstack(&[&scalar, &scalar]).shape(), [1, 1, 2]);
+        assert_eq!(hstack([&scalar, &Variable::new([2.0, 3.0])]).shape(), [3]);
+        assert_eq!(vstack([&scalar, &scalar]).shape(), [2, 1]);
+        assert_eq!(dstack([&scalar, &scalar]).shape(), [1, 1, 2]);
     }
 
     #[test]
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         let (a, b) = (Variable::new([[1.0, 2.0]]), Variable::new([[1.0]]));
-        let error = attempt(|| stack(&[&a, &b], 0)).unwrap_err().to_string();
+        let error = attempt(|| stack([&a, &b], 0)).unwrap_err().to_string();
         assert!(error.contains("[1, 2] and [1, 1] differ"), "{error}");
     }
 }

@@ -7,9 +7,9 @@ use super::product::{CONVOLUTION, ConvolutionProduct, TRANSPOSED, named};
 use crate::call::composite;
 use crate::error::{Error, mismatch, raise};
 use crate::functions::OptionalVariable;
-use crate::functions::cast;
 use crate::functions::families::Bilinear;
 use crate::functions::products::reshaped;
+use crate::functions::{cast, expand_dims, squeeze};
 use crate::variable::Variable;
 
 /// Declares the functions of one number of axes, with an example of each: its result for x and w.
@@ -24,7 +24,8 @@ macro_rules! convolutions {
         ///
         #[doc = concat!("Shapes: x `[n, i, ", $axes, "]`, w `[o, i / groups, ", $kernel, "]`, b `[o]` → `[n, o, ", $positions, "]`,")]
         /// where an axis of `size` becomes `(size + paddings - (k - 1)·dilation - 1) / stride + 1`
-        /// long, rounded down. Types: floats, promoted.
+        /// long, rounded down. Without the axis n of examples, x is one example, and so is y.
+        /// Types: floats, promoted.
         #[doc = concat!("Gradient: [`", stringify!($conv_transpose), "`] of gy with the same w to x; to w the sum of")]
         /// `gy[n, o, p]` times the x that was multiplied by it; `Σ gy` to b.
         ///
@@ -55,7 +56,8 @@ macro_rules! convolutions {
         ///
         #[doc = concat!("Shapes: x `[n, i, ", $axes, "]`, w `[i, o / groups, ", $kernel, "]`, b `[o]` → `[n, o, ", $positions, "]`,")]
         /// where an axis of `size` becomes `(size - 1)·stride + (k - 1)·dilation + 1 - paddings +
-        /// output_padding` long. Types: floats, promoted.
+        /// output_padding` long. Without the axis n of examples, x is one example, and so is y.
+        /// Types: floats, promoted.
         #[doc = concat!("Gradient: [`", stringify!($conv), "`] of gy with the same w to x; to w the sum of `x[n, i, p]`")]
         /// times the gy that it contributed to; `Σ gy` to b.
         ///
@@ -182,7 +184,10 @@ impl<const N: usize> Call<N> {
             call.fail("a convolution is of floats");
         }
         if call.x.rank() != N + 2 || call.w.rank() != N + 2 {
-            call.fail(&format!("x and w must have {} axes", N + 2));
+            let axes = N + 2;
+            call.fail(&format!(
+                "x and w must have {axes} axes, or x without n one less"
+            ));
         }
         if call.w.shape()[2..].contains(&0) {
             call.fail("the kernel must not be empty");
@@ -222,6 +227,9 @@ pub(crate) fn conv<const N: usize>(
     options: &ConvOptions<N>,
 ) -> Variable {
     let _whole = composite(named(CONVOLUTION, N));
+    if x.rank() == N + 1 {
+        return squeeze(conv(expand_dims(x, 0), w, b, options), 0);
+    }
     let ConvOptions {
         stride,
         padding,
@@ -271,6 +279,9 @@ pub(crate) fn conv_transpose<const N: usize>(
     options: &ConvTransposeOptions<N>,
 ) -> Variable {
     let _whole = composite(named(TRANSPOSED, N));
+    if x.rank() == N + 1 {
+        return squeeze(conv_transpose(expand_dims(x, 0), w, b, options), 0);
+    }
     let ConvTransposeOptions {
         stride,
         padding,

@@ -148,6 +148,22 @@ fn transposed_sample<const N: usize>(
     }
 }
 
+/// Returns a sample of a batch of one example as one of the example itself.
+fn of_one_example(sample: crate::conformance::Sample) -> crate::conformance::Sample {
+    use std::sync::Arc;
+
+    let reference = Arc::clone(&sample.reference);
+    let mut sample = sample;
+    sample.inputs[0].0 = sample.inputs[0].0.removed(0);
+    sample.reference = Arc::new(move |inputs| {
+        let mut inputs = inputs.to_vec();
+        inputs[0] = inputs[0].expand_dims(0);
+        let results = reference(&inputs).into_iter();
+        results.map(|y| y.reshape(y.shape().removed(0))).collect()
+    });
+    sample
+}
+
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     let one = ConvOptions::<1>::default();
     let two = ConvOptions::<2>::default();
@@ -247,6 +263,28 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             },
             [[1, 1], [0, 0], [1, 1]],
         ),
+        of_one_example(sample(
+            &[1, 2, 4, 3],
+            &[3, 2, 2, 2],
+            &[1, 3, 2, 2],
+            true,
+            ConvOptions {
+                stride: [2, 1],
+                ..two
+            },
+            [[0, 0], [0, 0]],
+        )),
+        of_one_example(transposed_sample(
+            &[1, 2, 3],
+            &[2, 1, 2],
+            &[1, 1, 6],
+            true,
+            ConvTransposeOptions {
+                stride: [2],
+                ..back_one
+            },
+            [[0, 0]],
+        )),
         transposed_sample(
             &[2, 3, 2],
             &[3, 2, 3],

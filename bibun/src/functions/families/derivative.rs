@@ -61,23 +61,26 @@ pub(crate) fn derive(
     let formula = function.formula();
     let inputs = formula.inputs();
     let whole = derivative(&formula, input)?;
-    let read: Vec<usize> = (1..inputs + 2).filter(|&i| whole.reads(i)).collect();
-    let reads = read.iter().map(|&i| match i == inputs + 1 {
-        true => Read::Output,
-        false => Read::Input((i - 1) as u8),
-    });
-    let reads = reads.collect();
-    let formula = Formula::trace(read.len() + 1, formula.given(), |x, given| {
+    let values = (0..inputs).map(|i| Read::Input(i as u8));
+    let values: Vec<Read> = values.chain([Read::Output]).collect();
+    Some(without_unread(&whole, &values))
+}
+
+/// Returns a derivative, a formula of `g` and these values, as one of only the values that it reads.
+pub(crate) fn without_unread(whole: &Formula, values: &[Read]) -> (SmallVec<[Read; 4]>, Formula) {
+    let read: Vec<usize> = (1..=values.len()).filter(|&i| whole.reads(i)).collect();
+    let reads = read.iter().map(|&i| values[i - 1]).collect();
+    let formula = Formula::trace(read.len() + 1, whole.given(), |x, given| {
         // Values that are not read may be anything.
         let place = |i: usize| {
             read.iter()
                 .position(|&one| one == i)
                 .map_or(0, |place| place + 1)
         };
-        let all: Vec<Part> = (0..inputs + 2).map(|i| Part::Number(x[place(i)])).collect();
-        whole.on(&all, given)
+        let all = (0..=values.len()).map(|i| Part::Number(x[place(i)]));
+        whole.on(&all.collect::<Vec<Part>>(), given)
     });
-    Some((reads, formula))
+    (reads, formula)
 }
 
 /// Returns a function in a formula through which the result depends on an input by an argument to which it has

@@ -6,13 +6,14 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::OnceLock;
+use std::sync::{OnceLock, RwLock};
 
 use bibun_array::formula::{Formula, Node, Operation};
 use bibun_array::{Array, DType, Definition, Kernel, run_kernel};
 use smallvec::SmallVec;
 
 use super::derivative::{derive, unknown};
+use super::parameter::Places;
 use crate::apply::apply_fitting;
 use crate::batch::Batched;
 use crate::context::Context;
@@ -25,9 +26,11 @@ use crate::variable::Variable;
 #[derive(Debug)]
 pub(crate) struct ElementFunction {
     value: Value,
-    /// The derivatives that are given, by input; the missing ones are derived.
+    /// The derivatives that are given, by input and then by parameter; the missing ones are derived.
     given: &'static [Gradient],
     derivatives: OnceLock<Box<[Option<Derivative>]>>,
+    /// The functions with parameters as inputs, by the places of these.
+    pub(super) variants: RwLock<Vec<(Places, &'static Self)>>,
 }
 
 #[derive(Debug)]
@@ -71,10 +74,24 @@ impl Read {
 
 /// `g ∂y/∂xᵢ` as a function of `g` and the values it reads.
 #[derive(Debug)]
-struct Derivative {
+pub(super) struct Derivative {
     reads: SmallVec<[Read; 4]>,
     saves: Saved,
     function: Slope,
+}
+
+impl Derivative {
+    fn new(reads: SmallVec<[Read; 4]>, function: Slope) -> Self {
+        let saves = reads.iter().fold(Saved::NOTHING, |saves, read| match read {
+            Read::Input(i) => saves.input(usize::from(*i)),
+            Read::Output => saves.output(0),
+        });
+        Self {
+            reads,
+            saves,
+            function,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -94,16 +111,18 @@ impl ElementFunction {
             value: Value::Known(value),
             given,
             derivatives: OnceLock::new(),
+            variants: RwLock::new(Vec::new()),
         }
     }
 
     /// Creates a function of a derived formula, which lives as long as the program.
-    fn derived(name: String, formula: &Formula) -> &'static Self {
+    pub(super) fn derived(name: String, formula: &Formula) -> &'static Self {
         let kernel = Kernel::from_formula(name.leak(), formula);
         Box::leak(Box::new(Self {
             value: Value::Derived(kernel),
             given: &[],
             derivatives: OnceLock::new(),
+            variants: RwLock::new(Vec::new()),
         }))
     }
 
@@ -120,7 +139,8 @@ impl ElementFunction {
         formula.expect("elementwise functions are formulas")
     }
 
-    /// Returns the given derivative with respect to an input, if there is one.
+    /// Returns the given derivative with respect to an input, or to a parameter in a place behind
+    /// the inputs, if there is one.
     pub(crate) fn gradient(&self, input: usize) -> Option<&Gradient> {
         self.given.get(input)
     }
@@ -189,15 +209,22 @@ impl ElementFunction {
                 }
             },
         };
-        let saves = reads.iter().fold(Saved::NOTHING, |saves, read| match read {
-            Read::Input(i) => saves.input(usize::from(*i)),
-            Read::Output => saves.output(0),
-        });
-        Some(Derivative {
-            reads,
-            saves,
-            function,
-        })
+        Some(Derivative::new(reads, function))
+    }
+
+    /// Returns the derivative with this formula.
+    pub(super) fn derivative_of(
+        &'static self,
+        reads: SmallVec<[Read; 4]>,
+        formula: &Formula,
+    ) -> Derivative {
+        Derivative::new(reads, self.slope(formula))
+    }
+
+    /// Sets the derivatives of a function that has just been made.
+    pub(super) fn set_derivatives(&self, all: Box<[Option<Derivative>]>) {
+        let is_first = self.derivatives.set(all).is_ok();
+        debug_assert!(is_first, "the function is new");
     }
 
     /// Returns the function of a derivative's formula, an existing one if there is one.
@@ -220,7 +247,7 @@ impl ElementFunction {
 
     /// Applies the function to inputs of one shape and dtype.
     #[track_caller]
-    fn of(&'static self, given: &[f64], inputs: SmallVec<[Variable; 4]>) -> Variable {
+    pub(super) fn of(&'static self, given: &[f64], inputs: SmallVec<[Variable; 4]>) -> Variable {
         macro_rules! call {
             ($A:ty) => {{
                 let function = Elements::<$A>(self, self.kernel(given), PhantomData);
@@ -359,7 +386,8 @@ impl<A: Arity> Function for Elements<A> {
 /// input, `g dy/dx` may be given if it is better conditioned than the derivative derived from the
 /// value. It reads any of `x` (or `a`, `b`) and `y`, and is a formula (`derivative(y; gy)`), or a
 /// formula with a loop of its own (`fused(y; gy)`); or it is not known, for a reason
-/// (`unknown(; gy): "why"`).
+/// (`unknown(; gy): \"why\"`). After those of all inputs come derivatives by the
+/// parameters, for calls with Variables in their place ([`call_with`](super::call_with)).
 macro_rules! element_function {
     (
         $Rule:ident = $name:expr, $inputs:tt $parameters:tt;
@@ -510,6 +538,18 @@ macro_rules! shapes_and_types {
     (unary to_number) => {
         $crate::functions::families::shapes_and_types!(unary "all; bool gives i64.")
     };
+    (unary $([$parameter:ident])+) => {
+        concat!(
+            "\nShapes: x any → the same; ",
+            $crate::functions::families::shapes_and_types!(@list $($parameter)+),
+            " a number, or an array that is broadcast with x.\nTypes: floats, promoted; integers \
+             give f64.\n\n# Panics\nPanics if the shapes do not broadcast."
+        )
+    };
+    (@list $only:ident) => { stringify!($only) };
+    (@list $first:ident $($more:ident)+) => {
+        concat!(stringify!($first), $(", ", stringify!($more)),+, ", each")
+    };
     (unary $types:literal) => {
         concat!("\nShapes: x any → the same.\nTypes: ", $types)
     };
@@ -535,8 +575,9 @@ macro_rules! shapes_and_types {
 pub(crate) use shapes_and_types;
 
 /// Defines elementwise functions of one float array, or converted `via` another function, in a few
-/// lines each; see [`element_function`](super::element_function). A file that needs another list of
-/// samples besides this one names it: `samples in unary_samples;`.
+/// lines each; see [`element_function`](super::element_function). Parameters are numbers or Variables:
+/// `parameter(x; gy)` is the derivative by each, in order, for the first few or all of them. A file
+/// that needs another list of samples besides this one names it: `samples in unary_samples;`.
 macro_rules! unary {
     (samples in $samples:ident; $(
         $(#[$documentation:meta])*
@@ -544,16 +585,22 @@ macro_rules! unary {
             $value_kind:ident: $value:expr,
             $(derivative($($kept:ident),*; $gy:ident): $gradient:expr,)?
             $(fused($($fused_kept:ident),*; $fused_gy:ident): $fused:expr,)?
+            $(parameter($($by_kept:ident),*; $by_gy:ident): $by:expr,)*
             sample$(($($setting:expr),*))?: ($range:expr, $reference:expr) $(,)?
         }
     )+) => {
         $(
             $(#[$documentation])*
-            #[doc = $crate::functions::families::shapes_and_types!(unary $($convert)?)]
+            #[doc = $crate::functions::families::shapes_and_types!(
+                unary $($convert)? $([$parameter])*
+            )]
             #[track_caller]
-            pub fn $name(x: impl Into<$crate::Variable> $(, $parameter: f64)*) -> $crate::Variable {
+            pub fn $name(
+                x: impl Into<$crate::Variable>
+                $(, $parameter: impl Into<$crate::functions::Operand>)*
+            ) -> $crate::Variable {
                 let x = $crate::functions::families::unary!(@convert x $($convert)?);
-                $crate::functions::families::call($Rule::function(), &[$($parameter),*], [x])
+                $crate::functions::families::unary!(@call $name, $Rule, x $(, $parameter)*)
             }
 
             $crate::functions::families::function_type!($name, 1, $Rule);
@@ -563,27 +610,71 @@ macro_rules! unary {
                 $value_kind: $value;
                 $(derivative($($kept),*; $gy): $gradient;)?
                 $(fused($($fused_kept),*; $fused_gy): $fused;)?
+                $(derivative($($by_kept),*; $by_gy): $by;)*
             }
 
-            $crate::functions::families::method!($name $(, $parameter: f64)*);
+            $crate::functions::families::method!(
+                $name $(, $parameter: impl Into<$crate::functions::Operand>)*
+            );
         )+
 
         #[cfg(test)]
         pub(super) fn $samples() -> Vec<$crate::conformance::Sample> {
-            vec![$({
+            let mut samples = Vec::new();
+            $({
                 let settings: &[f64] = &[$($($setting),*)?];
                 #[allow(unused_mut, unused_variables, reason = "most have no parameters")]
                 let mut setting = settings.iter().copied();
                 $(let $parameter = setting.next().expect("a setting for each parameter");)*
-                $crate::conformance::Sample::unary(
-                    stringify!($name),
-                    $range,
-                    move |x| $name(x $(, $parameter)*),
-                    $reference,
-                )
-                .of($Rule::function(), settings)
-            }),+]
+                samples.push(
+                    $crate::conformance::Sample::unary(
+                        stringify!($name),
+                        $range,
+                        move |x| $name(x $(, $parameter)*),
+                        $reference,
+                    )
+                    .of($Rule::function(), settings),
+                );
+                $crate::functions::families::unary!(
+                    @variables samples, $name, $range, settings, $reference $(, $parameter)*
+                );
+            })+
+            samples
         }
+    };
+    (@call $name:ident, $Rule:ident, $x:ident) => {
+        $crate::functions::families::call($Rule::function(), &[], [$x])
+    };
+    (@call $name:ident, $Rule:ident, $x:ident $(, $parameter:ident)+) => {
+        $crate::functions::families::call_with(
+            stringify!($name),
+            $Rule::function(),
+            $x,
+            [$(stringify!($parameter)),+],
+            [$($parameter.into()),+],
+        )
+    };
+    (@variables $samples:ident, $name:ident, $range:expr, $settings:ident, $reference:expr) => {};
+    (
+        @variables $samples:ident, $name:ident, $range:expr, $settings:ident, $reference:expr
+        $(, $parameter:ident)+
+    ) => {
+        $samples.push($crate::conformance::Sample::with_parameters(
+            stringify!($name),
+            $range,
+            $settings,
+            |x, parameters| {
+                let mut parameter = parameters.iter();
+                $(let $parameter = parameter.next().expect("one for each parameter");)+
+                $name(x $(, $parameter)+)
+            },
+            |x, parameters| {
+                let mut parameter = parameters.iter().copied();
+                $(let $parameter = parameter.next().expect("one for each parameter");)+
+                let reference: fn(&dyn Fn(f64) -> f64, f64) -> f64 = |f, x| f(x);
+                reference(&$reference, x)
+            },
+        ));
     };
     (@convert $x:ident) => { $crate::functions::to_float($x.into()) };
     (@convert $x:ident $convert:ident) => { $crate::functions::$convert($x.into()) };

@@ -8,6 +8,7 @@ mod derivative;
 mod discrete;
 mod formula;
 mod linear;
+mod parameter;
 
 pub(crate) use bilinear::{Bilinear, BilinearRule};
 pub use derivative::derivative;
@@ -17,3 +18,4 @@ pub(crate) use formula::{
     element_formula, element_function, function_type, gradient, method, shapes_and_types, unary,
 };
 pub(crate) use linear::{Linear, LinearRule};
+pub(crate) use parameter::call_with;

@@ -11,7 +11,8 @@ unary! {
     /// Computes Huber's function of each element, `x² / 2` where `|x| ≤ δ` and `δ (|x| - δ / 2)`
     /// beyond (P. J. Huber, Robust estimation of a location parameter, 1964).
     ///
-    /// Gradient: `gy x` where `|x| ≤ δ`, `±gy δ` beyond.
+    /// Gradient: `gy x` where `|x| ≤ δ`, `±gy δ` beyond; to `δ`, if it is a Variable, `gy (|x| - δ)`
+    /// beyond.
     ///
     /// ```
     /// use bibun::{functions::huber, Variable};
@@ -21,7 +22,8 @@ unary! {
     huber(x, delta) -> Huber {
         value: x.abs().less_equal(delta).where_(0.5 * x * x, delta * (x.abs() - 0.5 * delta)),
         derivative(x; gy): gy * x.abs().less_equal(delta).where_(x, delta * x.sign()),
-        sample(0.7): (0.8..2.0, |x| 0.7 * (x - 0.35)),
+        parameter(x; gy): gy * x.abs().less_equal(delta).where_(0.0, x.abs() - delta),
+        sample(0.7): (0.8..2.0, move |x| delta * (x - 0.5 * delta)),
     }
 }
 

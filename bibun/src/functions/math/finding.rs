@@ -1,65 +1,71 @@
 //! Searches along axes: the position of an extreme, and whether all or any elements are true.
 
-use bibun_array::{Array, Axes, DType, normalize_axis};
+use bibun_array::{Array, Axes, DType};
 
 use crate::batch::Batched;
 use crate::function::{Fixed, Mismatch, Spec};
+use crate::functions::Over;
 use crate::functions::families::{Discrete, DiscreteRule, method};
-use crate::functions::{Over, beside_batch};
 use crate::variable::Variable;
 
-/// Returns the position of the maximum along an axis: the first of equal elements, and the first
-/// NaN before any number.
+/// Returns the position of the maximum over axes: the first of equal elements, and the first NaN
+/// before any number. Over several axes (`..` for all; see [`Axes`]) it is the position in row-major
+/// order of these axes, as if they were flattened into one.
 ///
-/// Shapes: x any → without the axis.
+/// Shapes: x any → without the axes, or with size 1 for them under
+/// [`keep_dims`](bibun_array::keep_dims).
 /// Types: all → i64.
 /// Gradient: none.
 ///
 /// # Panics
-/// Panics if there is no such axis, or there are no elements along it.
+/// Panics if there is no such axis, or there are no elements over the axes.
 ///
 /// ```
 /// use bibun::{functions::argmax, Variable};
-/// let x = Variable::new([[1.0, 5.0, 5.0], [3.0, 0.0, 2.0]]);
-/// assert_eq!(argmax(&x, 1).to_vec::<i64>(), [1, 0]);
+/// let x = Variable::new([[1.0, 5.0, 5.0], [3.0, 0.0, 7.0]]);
+/// assert_eq!(argmax(&x, 1).to_vec::<i64>(), [1, 2]);
+/// assert_eq!(argmax(&x, ..).item::<i64>(), 5);
 /// ```
 #[track_caller]
-pub fn argmax(x: impl Into<Variable>, axis: isize) -> Variable {
-    extreme("argmax", x.into(), axis)
+pub fn argmax(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
+    extreme("argmax", x.into(), &axes.into())
 }
-method!(argmax, axis: isize);
+method!(argmax, axes: impl Into<Axes>);
 
-/// Returns the position of the minimum along an axis: the first of equal elements, and the first
-/// NaN before any number.
+/// Returns the position of the minimum over axes: the first of equal elements, and the first NaN
+/// before any number. Over several axes (`..` for all; see [`Axes`]) it is the position in row-major
+/// order of these axes, as if they were flattened into one.
 ///
-/// Shapes: x any → without the axis.
+/// Shapes: x any → without the axes, or with size 1 for them under
+/// [`keep_dims`](bibun_array::keep_dims).
 /// Types: all → i64.
 /// Gradient: none.
 ///
 /// # Panics
-/// Panics if there is no such axis, or there are no elements along it.
+/// Panics if there is no such axis, or there are no elements over the axes.
 ///
 /// ```
-/// use bibun::{functions::argmin, Variable};
+/// use bibun::{array::keep_dims, functions::argmin, Variable};
 /// let x = Variable::new([[1.0, 5.0, 5.0], [3.0, 0.0, 2.0]]);
 /// assert_eq!(argmin(&x, -1).to_vec::<i64>(), [0, 1]);
+/// assert_eq!(argmin(&x, keep_dims(1)).shape(), [2, 1]);
 /// ```
 #[track_caller]
-pub fn argmin(x: impl Into<Variable>, axis: isize) -> Variable {
-    extreme("argmin", x.into(), axis)
+pub fn argmin(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
+    extreme("argmin", x.into(), &axes.into())
 }
-method!(argmin, axis: isize);
+method!(argmin, axes: impl Into<Axes>);
 
 #[track_caller]
-fn extreme(name: &'static str, x: Variable, axis: isize) -> Variable {
-    let axis = normalize_axis(name, axis, x.rank());
-    Discrete::of(ArgExtreme { name, axis }, [x])
+fn extreme(name: &'static str, x: Variable, axes: &Axes) -> Variable {
+    let over = Over::new(name, axes, &x);
+    Discrete::of(ArgExtreme { name, over }, [x])
 }
 
 #[derive(Clone, Debug)]
 struct ArgExtreme {
     name: &'static str,
-    axis: usize,
+    over: Over,
 }
 
 impl DiscreteRule for ArgExtreme {
@@ -69,27 +75,18 @@ impl DiscreteRule for ArgExtreme {
         self.name
     }
     fn shape(&self, [x]: [&Spec; 1]) -> Result<Spec, Mismatch> {
-        if x.shape[self.axis] == 0 {
-            let must_hold = format!("there must be something along axis {}", self.axis);
-            return Err(Mismatch::new(&[("x", x)], must_hold));
-        }
-        Ok(Spec::new(x.shape.removed(self.axis), DType::I64))
+        let [y] = self.over.of_something(x)?;
+        Ok(Spec::new(y.shape, DType::I64))
     }
     fn forward(&self, [x]: [Array; 1]) -> Array {
-        let axis = self.axis as isize;
         match self.name {
-            "argmax" => x.argmax(axis),
-            _ => x.argmin(axis),
+            "argmax" => x.argmax(self.over.axes()),
+            _ => x.argmin(self.over.axes()),
         }
     }
     fn batch(&self, x: [Batched; 1]) -> [Batched; 1] {
-        let (x, batch_axis) = Batched::mapped(x);
-        let axis = beside_batch(self.axis, batch_axis);
-        let y = Discrete::of(Self { axis, ..*self }, [x]);
-        [Batched::along(
-            y,
-            batch_axis - usize::from(axis < batch_axis),
-        )]
+        let over = self.over.in_batch();
+        Batched::in_front(Discrete(Self { over, ..*self }), x)
     }
 }
 
@@ -200,6 +197,24 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         )
         .input([3, 1, 2], range.clone()),
         Sample::new(
+            "argmax",
+            |x| vec![argmax(&x[0], keep_dims([-1, 0]))],
+            move |x| {
+                let y = over_axes(&x[0], &[0, 2], true, |x| position(x, |a, b| a > b)[0]);
+                vec![y.cast(DType::I64)]
+            },
+        )
+        .input([3, 2, 2], range.clone()),
+        Sample::new(
+            "argmin",
+            |x| vec![argmin(&x[0], ..)],
+            move |x| {
+                let y = over_axes(&x[0], &[0, 1], false, |x| position(x, |a, b| a < b)[0]);
+                vec![y.cast(DType::I64)]
+            },
+        )
+        .input([2, 3], range.clone()),
+        Sample::new(
             "all",
             |x| vec![all(x[0].greater(-1.0), keep_dims([0, -1]))],
             |x| {
@@ -234,7 +249,9 @@ mod tests {
         );
         let nothing = Variable::new(Array::zeros([2, 0], DType::F64));
         let message = attempt(|| argmax(&nothing, 1)).unwrap_err().to_string();
-        assert!(message.contains("something along axis 1"), "{message}");
+        assert!(message.contains("something over axes [1]"), "{message}");
+        assert!(attempt(|| argmin(&nothing, ..)).is_err());
+        assert_eq!(argmax(&nothing, 0).shape(), [0]);
         assert_eq!(all(&nothing, 1).to_vec::<bool>(), [true, true]);
         assert_eq!(any(&nothing, 1).to_vec::<bool>(), [false, false]);
     }

@@ -127,7 +127,7 @@ fn parted<T: Tree>(
     let results = [taken(&part(&chosen)), otherwise(&part(&others))];
     let [a, b] = together(results, sizes);
     let [a, b] = [(a, sizes[0]), (b, sizes[1])].map(|(y, size)| broadcast_to(y, size));
-    let all = concat(&[&a, &b], 0);
+    let all = concat([&a, &b], 0);
     take(&all, places.to(all.device()), 0)
 }
 

@@ -2,7 +2,11 @@
 
 use bibun_array::Number;
 
-use crate::functions::families::{binary, unary};
+use crate::functions::families::{
+    binary, call_with, element_function, function_type, method, unary,
+};
+use crate::functions::{Bound, to_float};
+use crate::variable::Variable;
 
 unary! {
     samples in unary_samples;
@@ -93,24 +97,54 @@ unary! {
         fused(x; gy): gy * x.sign(),
         sample: (-2.0..-0.1, f64::abs),
     }
+}
 
-    /// Clips each element to a range, `min(max(x, low), high)`, which is `high` where `low > high`.
-    ///
-    /// Gradient: `gy` where `low ≤ x ≤ high`, the bounds included, zero elsewhere.
-    ///
-    /// ```
-    /// use bibun::{functions::clip, Variable};
-    /// let y = clip(Variable::new([-2.0, 0.5, 3.0]), 0.0, 1.0);
-    /// assert_eq!(y.to_vec::<f64>(), [0.0, 0.5, 1.0]);
-    /// ```
-    clip(x, low, high) -> Clip {
-        value: x.maximum(low).minimum(high),
-        fused(x; gy): x
-            .less(low)
-            .logical_or(x.greater(high))
-            .where_(0.0, gy),
-        sample(-0.7, 0.9): (-2.0..2.0, move |x| f64::min(f64::max(x, low), high)),
-    }
+/// Clips each element to a range, `min(max(x, low), high)`, which is `high` where `low > high`. A
+/// bound is a number, an array or a Variable, or `None` where there is none.
+///
+/// Shapes: x and bounds that broadcast → their common shape.
+/// Types: floats, promoted; integers give f64.
+/// Gradient: `gy` to x where `low ≤ x ≤ high`, the bounds included, and to a bound that is a Variable
+/// where it is the result and x is not.
+///
+/// # Panics
+/// Panics if the shapes do not broadcast.
+///
+/// ```
+/// use bibun::{functions::clip, Variable};
+/// let x = Variable::new([-2.0, 0.5, 3.0]);
+/// assert_eq!(clip(&x, 0.0, 1.0).to_vec::<f64>(), [0.0, 0.5, 1.0]);
+/// assert_eq!(clip(&x, None, 1.0).to_vec::<f64>(), [-2.0, 0.5, 1.0]);
+/// let low = Variable::new([-1.0, 0.0, 1.0]);
+/// let y = clip(&x, &low, None);
+/// assert_eq!(y.to_vec::<f64>(), [-1.0, 0.5, 3.0]);
+/// y.sum(..).backward();
+/// assert_eq!(low.grad().unwrap().to_vec::<f64>(), [1.0, 0.0, 0.0]);
+/// ```
+#[track_caller]
+pub fn clip(x: impl Into<Variable>, low: impl Into<Bound>, high: impl Into<Bound>) -> Variable {
+    let low = low.into().or(f64::NEG_INFINITY);
+    let high = high.into().or(f64::INFINITY);
+    let x = to_float(x.into());
+    let names = ["low", "high"];
+    call_with("clip", Clip::function(), x, names, [low, high])
+}
+method!(clip, low: impl Into<Bound>, high: impl Into<Bound>);
+
+function_type!(clip, 1, Clip);
+
+element_function! {
+    Clip = "clip", [x] [low, high];
+    value: x.maximum(low).minimum(high);
+    fused(x; gy): x
+        .less(low)
+        .logical_or(x.greater(high))
+        .where_(0.0, gy);
+    derivative(x; gy): x
+        .less(low)
+        .logical_and(low.less_equal(high))
+        .where_(gy, 0.0);
+    derivative(x; gy): x.maximum(low).greater(high).where_(gy, 0.0);
 }
 
 binary! {
@@ -198,9 +232,56 @@ binary! {
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use bibun_array::Array;
+
     use crate::conformance::Sample;
     let mut samples = [unary_samples(), binary_samples()].concat();
     samples.push(Sample::unary("abs", 0.1..2.0, |x| abs(x), f64::abs));
+    let clipped = |x: f64, low: f64, high: f64| f64::min(f64::max(x, low), high);
+    samples.push(
+        Sample::unary(
+            "clip",
+            -2.0..2.0,
+            |x| clip(x, -0.7, 0.9),
+            move |x| clipped(x, -0.7, 0.9),
+        )
+        .of(Clip::function(), &[-0.7, 0.9]),
+    );
+    samples.push(Sample::unary(
+        "clip",
+        -2.0..2.0,
+        |x| clip(x, None, 0.3),
+        |x| f64::min(x, 0.3),
+    ));
+    samples.push(Sample::with_parameters(
+        "clip",
+        -2.0..2.0,
+        &[-0.7, 0.9],
+        |x, bounds| clip(x, &bounds[0], &bounds[1]),
+        move |x, bounds| clipped(x, bounds[0], bounds[1]),
+    ));
+    // A number beside a Variable, and a bound for each column.
+    samples.push(Sample::with_parameters(
+        "clip",
+        -2.0..2.0,
+        &[0.9],
+        |x, bounds| clip(x, -0.7, &bounds[0]),
+        move |x, bounds| clipped(x, -0.7, bounds[0]),
+    ));
+    samples.push(
+        Sample::new(
+            "clip",
+            |x| vec![clip(&x[0], &x[1], None)],
+            |x| {
+                let low = x[1].to_vec::<f64>();
+                let y = x[0].to_vec::<f64>().into_iter().enumerate();
+                let y = y.map(|(i, x)| f64::max(x, low[i % 3])).collect();
+                vec![Array::from_vec(y, [2, 3])]
+            },
+        )
+        .input([2, 3], -2.0..2.0)
+        .input([3], -1.0..1.0),
+    );
     samples
 }
 
@@ -209,7 +290,6 @@ mod tests {
     use bibun_array::DType;
 
     use super::*;
-    use crate::Variable;
     use crate::functions::probe::{derivatives, gradient, partial_derivatives};
 
     #[test]
@@ -240,6 +320,14 @@ mod tests {
         );
         assert_eq!(clip(Variable::new([0.0]), 2.0, 1.0).to_vec::<f64>(), [1.0]);
         assert!(clip(Variable::new([f64::NAN]), 1.0, 2.0).to_vec::<f64>()[0].is_nan());
+        // Where x is at a bound, it gets all; where the bounds are the wrong way round, the high one.
+        let low = |x, low| partial_derivatives(|x, low| clip(x, low, 2.0), x, low);
+        assert_eq!(low(-1.0, -1.0), [1.0, 0.0]);
+        assert_eq!(low(-1.5, -1.0), [0.0, 1.0]);
+        assert_eq!(low(-1.5, 3.0), [0.0, 0.0]);
+        let high = |x, high| partial_derivatives(|x, high| clip(x, -1.0, high), x, high);
+        assert_eq!(high(2.0, 2.0), [1.0, 0.0]);
+        assert_eq!(high(0.0, -3.0), [0.0, 1.0]);
         assert_eq!(
             partial_derivatives(|a, b| maximum(a, b), 1.0, 1.0),
             [0.5, 0.5]
@@ -296,5 +384,20 @@ mod tests {
         assert_eq!(floor(&x).to_vec::<i64>(), [-3, 4]);
         assert_eq!(maximum(&x, 0).to_vec::<i64>(), [0, 4]);
         assert_eq!(hypot(&x, 4).dtype(), DType::F64);
+    }
+
+    #[test]
+    fn bounds_of_other_dtypes_and_shapes() {
+        let x = Variable::new([-3f32, 4.0]);
+        assert_eq!(clip(&x, None, 1).dtype(), DType::F32);
+        assert_eq!(clip(&x, None, None).to_vec::<f32>(), [-3.0, 4.0]);
+        let high = Variable::new([[1.0], [2.0]]);
+        let y = clip(&x, 0, &high);
+        assert_eq!((y.shape().to_vec(), y.dtype()), (vec![2, 2], DType::F64));
+        assert_eq!(y.to_vec::<f64>(), [0.0, 1.0, 0.0, 2.0]);
+        let three = Variable::new([1.0, 2.0, 3.0]);
+        let error = crate::attempt(|| clip(&x, &three, None)).expect_err("an error");
+        let message = error.to_string();
+        assert!(message.contains("x = [2] f32, low = [3] f64"), "{message}");
     }
 }

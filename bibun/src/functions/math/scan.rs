@@ -387,7 +387,7 @@ fn shifted(x: Variable, axis: usize) -> Variable {
     let one = Variable::constant(Array::ones(shape.replaced(axis, 1), x.dtype()));
     match shape[axis] {
         1 => one,
-        size => concat(&[&one, &part(&x, axis, 0, size - 1)], axis as isize),
+        size => concat([&one, &part(&x, axis, 0, size - 1)], axis as isize),
     }
 }
 
@@ -402,7 +402,7 @@ fn recurrence(a: Variable, b: Variable, axis: usize) -> Variable {
     while reach < size {
         let left = size - reach;
         let more = part(&y, axis, 0, left) + &a * part(&y, axis, reach, size);
-        y = concat(&[&more, &part(&y, axis, left, size)], axis as isize);
+        y = concat([&more, &part(&y, axis, left, size)], axis as isize);
         if 2 * reach < size {
             a = part(&a, axis, 0, left - reach) * part(&a, axis, reach, left);
         }

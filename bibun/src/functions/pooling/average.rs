@@ -1,5 +1,7 @@
 //! Average pooling.
 
+use bibun_array::Shape;
+
 use crate::call::composite;
 use crate::functions::families::method;
 use crate::functions::mean;
@@ -21,7 +23,8 @@ const ADAPTIVE_NAMES: [&str; 2] = ["adaptive_avg_pool", "adaptive_avg_pool_trans
 ///
 /// # Panics
 /// Panics if a window covers nothing but padding or x has too few axes, or if a size of the kernel,
-/// a stride or a dilation is 0.
+/// a stride or a dilation is 0, or if there are several strides, paddings or dilations, but not one
+/// for each axis.
 ///
 /// ```
 /// use bibun::{functions::{avg_pool, Pooling}, Variable};
@@ -31,14 +34,11 @@ const ADAPTIVE_NAMES: [&str; 2] = ["adaptive_avg_pool", "adaptive_avg_pool_trans
 /// assert_eq!(y.to_vec::<f64>(), [1.0, 2.5, 4.0, 5.0, 6.5, 8.0]);
 /// ```
 #[track_caller]
-pub fn avg_pool<const N: usize>(
-    x: impl Into<Variable>,
-    pooling: impl Into<Pooling<N>>,
-) -> Variable {
+pub fn avg_pool(x: impl Into<Variable>, pooling: impl Into<Pooling>) -> Variable {
     let x = x.into();
     WindowSum::of(NAMES, pooling.into().stencil(NAMES[0], &x), x)
 }
-method!(avg_pool<N>, pooling: impl Into<Pooling<N>>);
+method!(avg_pool, pooling: impl Into<Pooling>);
 
 /// Computes the averages of the given number of windows along each of the last axes, which cover
 /// the axis.
@@ -59,9 +59,9 @@ method!(avg_pool<N>, pooling: impl Into<Pooling<N>>);
 /// assert_eq!(adaptive_avg_pool(&x, [3]).to_vec::<f64>(), [1.5, 2.5, 3.5]);
 /// ```
 #[track_caller]
-pub fn adaptive_avg_pool<const N: usize>(x: impl Into<Variable>, windows: [usize; N]) -> Variable {
+pub fn adaptive_avg_pool(x: impl Into<Variable>, windows: impl Into<Shape>) -> Variable {
     let x = x.into();
-    let stencil = adaptive_stencil(ADAPTIVE_NAMES[0], &x, windows);
+    let stencil = adaptive_stencil(ADAPTIVE_NAMES[0], &x, &windows.into());
     WindowSum::of(ADAPTIVE_NAMES, stencil, x)
 }
 
@@ -112,6 +112,20 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     }
     let range = -2.0..2.0;
     vec![
+        // As many axes as are known at run time.
+        Sample::new(
+            "avg_pool",
+            |x| {
+                let axes = x[0].rank() - 1;
+                let pooling = Pooling::new(vec![2; axes]).stride(vec![1; axes]);
+                vec![avg_pool(&x[0], pooling.padding(&vec![1; axes][..]))]
+            },
+            |x| {
+                let pooling: [&[usize]; 4] = [&[2, 2], &[1, 1], &[1, 1], &[1, 1]];
+                vec![reference(&x[0], pooling, &[4, 3], mean_of)]
+            },
+        )
+        .input([2, 3, 2], range.clone()),
         Sample::new(
             "avg_pool",
             |x| vec![avg_pool(&x[0], 2)],

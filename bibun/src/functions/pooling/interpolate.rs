@@ -6,9 +6,8 @@ use bibun_array::{Shape, Stencil, allocating};
 
 use crate::call::composite;
 use crate::error::{Error, raise};
-use crate::functions::PerAxis;
 use crate::functions::families::method;
-use crate::functions::pooling::window::{WindowSum, last_axes, mismatch, share};
+use crate::functions::pooling::window::{WindowSum, last_sizes, mismatch, share};
 use crate::variable::Variable;
 
 const NAMES: [&str; 2] = ["interpolate", "interpolate_transpose"];
@@ -83,46 +82,44 @@ impl Interpolation {
 /// assert_eq!(y.to_vec::<f64>(), [0.0, 2.0, 4.0, 0.0, 2.0, 4.0]);
 /// ```
 #[track_caller]
-pub fn interpolate<const N: usize>(
+pub fn interpolate(
     x: impl Into<Variable>,
-    size: [usize; N],
+    size: impl Into<Shape>,
     interpolation: Interpolation,
 ) -> Variable {
-    interpolated("interpolate", x.into(), size, interpolation)
+    interpolated("interpolate", x.into(), &size.into(), interpolation)
 }
-method!(interpolate<N>, size: [usize; N], interpolation: Interpolation);
+method!(interpolate, size: impl Into<Shape>, interpolation: Interpolation);
 
 #[track_caller]
-fn interpolated<const N: usize>(
+fn interpolated(
     function: &'static str,
     x: Variable,
-    size: [usize; N],
+    size: &Shape,
     interpolation: Interpolation,
 ) -> Variable {
-    let sizes = last_axes::<N>(function, &x);
-    if sizes
-        .iter()
-        .zip(size)
-        .any(|(&old, new)| old == 0 && new > 0)
-    {
-        let must_hold = format!("from nothing nothing can be read for the sizes {size:?}");
-        mismatch(function, &x, N, must_hold)
+    let sizes = last_sizes(function, &x, size.rank());
+    let axes = || sizes.iter().copied().zip(size.iter().copied());
+    if axes().any(|(old, new)| old == 0 && new > 0) {
+        let must_hold = format!("from nothing nothing can be read for the sizes {size}");
+        mismatch(function, &x, size.rank(), must_hold)
     }
     let shape = x.shape();
-    let in_front = &shape[..shape.rank() - N];
-    let shape = in_front.iter().copied().chain(size).collect::<Shape>();
+    let in_front = &shape[..shape.rank() - size.rank()];
+    let shape: Shape = in_front.iter().chain(size.iter()).copied().collect();
     let _ = shape.addressable(function);
-    let axes = sizes.into_iter().zip(size);
     let stencil: Arc<[Stencil]> = allocating(function, || {
-        axes.map(|(old, new)| interpolation.stencil(old, new))
+        axes()
+            .map(|(old, new)| interpolation.stencil(old, new))
             .collect()
     });
     WindowSum::of(NAMES, stencil, x)
 }
 
-/// Resizes the last `N` axes by [interpolation](interpolate) to `factor` times their sizes.
+/// Resizes the last axes by [interpolation](interpolate) to multiples of their sizes: `factors` has
+/// one for each of them.
 ///
-/// Shapes: x `[.., h, w]` → `[.., h factor, w factor]`, over one, two or more axes.
+/// Shapes: x `[.., h, w]` → `[.., h f₀, w f₁]`, over one, two or more axes.
 /// Types: floats.
 /// Gradient: that of [`interpolate`].
 ///
@@ -132,28 +129,27 @@ fn interpolated<const N: usize>(
 /// ```
 /// use bibun::{functions::{upsample, Interpolation}, Variable};
 /// let x = Variable::new([[1.0, 2.0]]);
-/// let y = upsample::<2>(&x, 2, Interpolation::Nearest);
+/// let y = upsample(&x, [2, 2], Interpolation::Nearest);
 /// assert_eq!(y.to_vec::<f64>(), [1.0, 1.0, 2.0, 2.0, 1.0, 1.0, 2.0, 2.0]);
 /// let y = upsample(&x, [1, 3], Interpolation::Nearest);
 /// assert_eq!(y.shape(), [1, 6]);
 /// ```
 #[track_caller]
-pub fn upsample<const N: usize>(
+pub fn upsample(
     x: impl Into<Variable>,
-    factor: impl Into<PerAxis<N>>,
+    factors: impl Into<Shape>,
     interpolation: Interpolation,
 ) -> Variable {
     let _whole = composite("upsample");
-    let (x, factor) = (x.into(), factor.into().each());
-    if factor.contains(&0) {
-        let what = format!("factor = {factor:?} must be positive");
+    let (x, factors) = (x.into(), factors.into());
+    if factors.contains(&0) {
+        let what = format!("factors = {factors} must be positive");
         raise(Error::argument("upsample", what));
     }
-    let mut size = last_axes::<N>("upsample", &x);
-    size.iter_mut()
-        .zip(factor)
-        .for_each(|(size, factor)| *size = size.saturating_mul(factor));
-    interpolated("upsample", x, size, interpolation)
+    let sizes = last_sizes("upsample", &x, factors.rank());
+    let sizes = sizes.iter().zip(factors.iter());
+    let size = sizes.map(|(size, factor)| size.saturating_mul(*factor));
+    interpolated("upsample", x, &size.collect(), interpolation)
 }
 
 #[cfg(test)]
@@ -287,9 +283,9 @@ mod tests {
             text.to_string().contains("upsample: shapes do not fit"),
             "{text}"
         );
-        let text = attempt(|| upsample::<1>(&x, 0, Interpolation::Nearest)).unwrap_err();
+        let text = attempt(|| upsample(&x, [0], Interpolation::Nearest)).unwrap_err();
         assert!(
-            text.to_string().contains("factor = [0] must be positive"),
+            text.to_string().contains("factors = [0] must be positive"),
             "{text}"
         );
     }

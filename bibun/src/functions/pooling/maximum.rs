@@ -30,7 +30,8 @@ use crate::variable::Variable;
 ///
 /// # Panics
 /// Panics if a window covers nothing but padding or x has too few axes, or if a size of the kernel,
-/// a stride or a dilation is 0.
+/// a stride or a dilation is 0, or if there are several strides, paddings or dilations, but not one
+/// for each axis.
 ///
 /// ```
 /// use bibun::{functions::max_pool, Variable};
@@ -41,13 +42,10 @@ use crate::variable::Variable;
 /// assert_eq!(x.grad().unwrap().to_vec::<f64>(), [0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0]);
 /// ```
 #[track_caller]
-pub fn max_pool<const N: usize>(
-    x: impl Into<Variable>,
-    pooling: impl Into<Pooling<N>>,
-) -> Variable {
+pub fn max_pool(x: impl Into<Variable>, pooling: impl Into<Pooling>) -> Variable {
     max_pool_with_indices(x, pooling).0
 }
-method!(max_pool<N>, pooling: impl Into<Pooling<N>>);
+method!(max_pool, pooling: impl Into<Pooling>);
 
 /// Computes [`max_pool`] and the positions of the maxima, which are counted in row-major order over
 /// the axes of the windows.
@@ -66,9 +64,9 @@ method!(max_pool<N>, pooling: impl Into<Pooling<N>>);
 /// assert_eq!((y.item::<f64>(), positions.item::<i64>()), (5.0, 2));
 /// ```
 #[track_caller]
-pub fn max_pool_with_indices<const N: usize>(
+pub fn max_pool_with_indices(
     x: impl Into<Variable>,
-    pooling: impl Into<Pooling<N>>,
+    pooling: impl Into<Pooling>,
 ) -> (Variable, Variable) {
     let x = x.into();
     let stencil = pooling.into().stencil("max_pool", &x);
@@ -94,9 +92,9 @@ pub fn max_pool_with_indices<const N: usize>(
 /// assert_eq!(adaptive_max_pool(&x, [2]).to_vec::<f64>(), [3.0, 3.0]);
 /// ```
 #[track_caller]
-pub fn adaptive_max_pool<const N: usize>(x: impl Into<Variable>, windows: [usize; N]) -> Variable {
+pub fn adaptive_max_pool(x: impl Into<Variable>, windows: impl Into<Shape>) -> Variable {
     let x = x.into();
-    let stencil = adaptive_stencil("adaptive_max_pool", &x, windows);
+    let stencil = adaptive_stencil("adaptive_max_pool", &x, &windows.into());
     MaxPool::of("adaptive_max_pool", stencil, x).0
 }
 
@@ -315,20 +313,20 @@ mod tests {
 
     #[test]
     fn same_padding_is_that_of_convolutions() {
-        use crate::functions::{Padding, avg_pool};
+        use crate::functions::{PoolingPadding, avg_pool};
         let x = Variable::new([[4.0, 1.0, 2.0, 3.0, 5.0]]);
         // One in front and one behind: windows around 0, 2 and 4.
-        let pooling = Pooling::new([3]).stride(2).padding(Padding::Same);
+        let pooling = Pooling::new([3]).stride(2).padding(PoolingPadding::Same);
         assert_eq!(max_pool(&x, pooling).to_vec::<f64>(), [4.0, 3.0, 5.0]);
         // One behind only.
-        let pooling = Pooling::new([2]).stride(1).padding(Padding::Same);
+        let pooling = Pooling::new([2]).stride(1).padding(PoolingPadding::Same);
         assert_eq!(
-            max_pool(&x, pooling).to_vec::<f64>(),
+            max_pool(&x, &pooling).to_vec::<f64>(),
             [4.0, 2.0, 3.0, 5.0, 5.0]
         );
         let y = avg_pool(&x, pooling.count_include_pad(false));
         assert_eq!(y.to_vec::<f64>(), [2.5, 1.5, 2.5, 4.0, 5.0]);
-        let pooling = Pooling::new([2]).padding(Padding::Pairs([(1, 0)]));
+        let pooling = Pooling::new([2]).padding([(1, 0)]);
         assert_eq!(max_pool(&x, pooling).to_vec::<f64>(), [4.0, 2.0, 5.0]);
     }
 

@@ -14,7 +14,7 @@ pub use average::*;
 pub use interpolate::*;
 pub use maximum::*;
 pub use shuffle::*;
-pub use window::Pooling;
+pub use window::{Pooling, PoolingPadding};
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {

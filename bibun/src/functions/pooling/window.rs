@@ -11,47 +11,136 @@ use crate::function::{Mismatch, Spec};
 use crate::functions::Padding;
 use crate::functions::batch_in_front;
 use crate::functions::families::{Linear, LinearRule};
-use crate::functions::per_axis::window_setters;
 use crate::variable::Variable;
 
-/// Options of pooling over the last `N` axes.
+/// Options of pooling over the last axes, one for each size of the kernel.
 ///
-/// A kernel alone, `[2, 2]`, converts into a pooling whose windows are side by side.
+/// Sizes are numbers, arrays, slices or vectors, so that the number of axes may be known only at run
+/// time. A kernel alone, `[2, 2]`, converts into a pooling whose windows are side by side.
 ///
 /// ```
 /// use bibun::{array::{Array, DType}, functions::{max_pool, Pooling}, Variable};
 /// let x = Variable::new(Array::zeros([1, 3, 7, 8], DType::F32));
 /// let y = max_pool(&x, Pooling::new([3, 2]).stride(2).padding([1, 0]));
 /// assert_eq!(y.shape(), [1, 3, 4, 4]);
+/// let y = max_pool(&x, vec![2; x.rank() - 2]);
+/// assert_eq!(y.shape(), [1, 3, 3, 4]);
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Pooling<const N: usize> {
-    kernel: [usize; N],
-    stride: [usize; N],
-    padding: Padding<N>,
-    dilation: [usize; N],
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Pooling {
+    kernel: Shape,
+    stride: Shape,
+    padding: PoolingPadding,
+    dilation: Shape,
     ceil_mode: bool,
     count_include_pad: bool,
 }
 
-impl<const N: usize> Pooling<N> {
+/// The padding of a [`Pooling`]: a number for all axes, a number or a pair of numbers for each, or a
+/// [`Padding`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PoolingPadding {
+    /// As much as makes the result `⌈size / stride⌉` long, as [`Padding::Same`].
+    Same,
+    /// The number of elements on both sides of all axes, or of each.
+    Sizes(Shape),
+    /// The numbers of elements before and after each axis.
+    Pairs(Vec<(usize, usize)>),
+}
+
+impl PoolingPadding {
+    /// Returns the number of axes that there are numbers for.
+    fn axes(&self) -> usize {
+        match self {
+            Self::Same => 1,
+            Self::Sizes(sizes) => sizes.rank(),
+            Self::Pairs(pairs) => pairs.len(),
+        }
+    }
+
+    /// Returns the padding of one axis.
+    fn along(&self, axis: usize) -> Padding<1> {
+        match self {
+            Self::Same => Padding::Same,
+            Self::Sizes(sizes) => Padding::Sizes([size_along(sizes, axis)]),
+            Self::Pairs(pairs) => Padding::Pairs([pairs[axis.min(pairs.len() - 1)]]),
+        }
+    }
+}
+
+macro_rules! padding_from {
+    ($([$($bounds:tt)*] $Numbers:ty, $Kind:ident;)+) => {$(
+        impl<$($bounds)*> From<$Numbers> for PoolingPadding {
+            fn from(numbers: $Numbers) -> Self {
+                Self::$Kind(numbers.into())
+            }
+        }
+    )+};
+}
+padding_from! {
+    [] usize, Sizes;
+    [] Shape, Sizes;
+    [] &[usize], Sizes;
+    [] Vec<usize>, Sizes;
+    [const N: usize] [usize; N], Sizes;
+    [] &[(usize, usize)], Pairs;
+    [] Vec<(usize, usize)>, Pairs;
+    [const N: usize] [(usize, usize); N], Pairs;
+}
+
+impl<const N: usize> From<Padding<N>> for PoolingPadding {
+    fn from(padding: Padding<N>) -> Self {
+        match padding {
+            Padding::Valid => Self::Sizes(Shape::from(0)),
+            Padding::Same => Self::Same,
+            Padding::Sizes(sizes) => Self::Sizes(sizes.into()),
+            Padding::Pairs(pairs) => Self::Pairs(pairs.into()),
+        }
+    }
+}
+
+/// Returns the size for an axis, of one for all or one for each.
+fn size_along(sizes: &Shape, axis: usize) -> usize {
+    sizes[axis.min(sizes.rank() - 1)]
+}
+
+impl Pooling {
     /// Creates a pooling with windows of the sizes `kernel`, side by side, without padding.
-    pub fn new(kernel: [usize; N]) -> Self {
+    pub fn new(kernel: impl Into<Shape>) -> Self {
+        let kernel = kernel.into();
         Self {
+            stride: kernel.clone(),
             kernel,
-            stride: kernel,
-            padding: Padding::Valid,
-            dilation: [1; N],
+            padding: PoolingPadding::Sizes(Shape::from(0)),
+            dilation: Shape::from(1),
             ceil_mode: false,
             count_include_pad: true,
         }
     }
 
-    window_setters!(
-        N,
-        stride: "Defaults to the size of the kernel.",
-        padding: "It counts as zeros for an average, and is never the maximum for a maximum. Defaults to none."
-    );
+    /// Sets the stride, the distance between the beginnings of neighbouring windows: one for all
+    /// axes, or one for each. Defaults to the size of the kernel.
+    #[must_use]
+    pub fn stride(self, stride: impl Into<Shape>) -> Self {
+        let stride = stride.into();
+        Self { stride, ..self }
+    }
+
+    /// Sets the padding. It counts as zeros for an average, and is never the maximum for a maximum.
+    /// Defaults to none.
+    #[must_use]
+    pub fn padding(self, padding: impl Into<PoolingPadding>) -> Self {
+        let padding = padding.into();
+        Self { padding, ..self }
+    }
+
+    /// Sets the dilation, the distance between the elements of a window: one for all axes, or one
+    /// for each. Defaults to 1.
+    #[must_use]
+    pub fn dilation(self, dilation: impl Into<Shape>) -> Self {
+        let dilation = dilation.into();
+        Self { dilation, ..self }
+    }
 
     /// Sets whether a last window may reach beyond the padding, if it begins before it; otherwise
     /// elements at the end may be left out. Defaults to false.
@@ -72,23 +161,36 @@ impl<const N: usize> Pooling<N> {
     /// Returns the stencil of each of the last axes of x, with the weights of averages.
     #[track_caller]
     pub(super) fn stencil(&self, function: &'static str, x: &Variable) -> Arc<[Stencil]> {
+        let axes = self.kernel.rank();
         for (name, sizes) in [
-            ("kernel", self.kernel),
-            ("stride", self.stride),
-            ("dilation", self.dilation),
+            ("kernel", &self.kernel),
+            ("stride", &self.stride),
+            ("dilation", &self.dilation),
         ] {
             if sizes.contains(&0) {
-                let what = format!("{name} = {sizes:?} must be positive");
+                let what = format!("{name} = {sizes} must be positive");
                 raise(Error::argument(function, what));
             }
         }
-        let sizes = last_axes::<N>(function, x);
-        let stencil = (0..N).map(|axis| self.axis_stencil(axis, sizes[axis]));
+        for (name, count) in [
+            ("strides", self.stride.rank()),
+            ("paddings", self.padding.axes()),
+            ("dilations", self.dilation.rank()),
+        ] {
+            if count != axes && count != 1 {
+                let kernel = &self.kernel;
+                let what =
+                    format!("there are {count} {name} for the {axes} axes of kernel = {kernel}");
+                raise(Error::argument(function, what));
+            }
+        }
+        let sizes = last_sizes(function, x, axes);
+        let stencil = (0..axes).map(|axis| self.axis_stencil(axis, sizes[axis]));
         match allocating(function, || stencil.collect::<Option<_>>()) {
             Some(stencil) => stencil,
             None => {
                 let must_hold = format!("every window of {self:?} must see at least one element");
-                mismatch(function, x, N, must_hold)
+                mismatch(function, x, axes, must_hold)
             }
         }
     }
@@ -96,9 +198,10 @@ impl<const N: usize> Pooling<N> {
     /// Returns the stencil of one axis, or `None` if there are no windows or one of them covers no
     /// element.
     fn axis_stencil(&self, axis: usize, size: usize) -> Option<Stencil> {
-        let (kernel, stride, dilation) =
-            (self.kernel[axis], self.stride[axis], self.dilation[axis]);
-        let window = (self.padding).window(axis, size, kernel, stride, dilation);
+        let (kernel, stride) = (self.kernel[axis], size_along(&self.stride, axis));
+        let dilation = size_along(&self.dilation, axis);
+        let padding = self.padding.along(axis);
+        let window = padding.window(0, size, kernel, stride, dilation);
         let [padding, _] = window.padding;
         let behind = padding.saturating_add(size);
         let padded = window.padded(size);
@@ -133,31 +236,33 @@ impl<const N: usize> Pooling<N> {
     }
 }
 
-impl<const N: usize> From<[usize; N]> for Pooling<N> {
-    fn from(kernel: [usize; N]) -> Self {
+impl<T: Into<Shape>> From<T> for Pooling {
+    fn from(kernel: T) -> Self {
         Self::new(kernel)
     }
 }
 
-impl From<usize> for Pooling<1> {
-    fn from(kernel: usize) -> Self {
-        Self::new([kernel])
+impl From<&Self> for Pooling {
+    fn from(pooling: &Self) -> Self {
+        pooling.clone()
     }
 }
 
 /// Returns windows that divide the last axes of x into `windows` parts of nearly equal sizes, with
 /// the weights of averages. They overlap where the sizes are not divisible.
 #[track_caller]
-pub(super) fn adaptive_stencil<const N: usize>(
+pub(super) fn adaptive_stencil(
     function: &'static str,
     x: &Variable,
-    windows: [usize; N],
+    windows: &Shape,
 ) -> Arc<[Stencil]> {
-    let sizes = last_axes::<N>(function, x);
-    if (sizes.iter().zip(windows)).any(|(&size, count)| size == 0 && count > 0) {
-        mismatch(function, x, N, "every window must see at least one element")
+    let axes = windows.rank();
+    let sizes = last_sizes(function, x, axes);
+    if (sizes.iter().zip(windows.iter())).any(|(&size, &count)| size == 0 && count > 0) {
+        let must_hold = "every window must see at least one element";
+        mismatch(function, x, axes, must_hold)
     }
-    let stencil = sizes.into_iter().zip(windows);
+    let stencil = sizes.iter().copied().zip(windows.iter().copied());
     let stencil = stencil.map(|(size, count)| {
         let of_each = (0..count).map(|i| {
             let begin = share(i, size, count);
@@ -175,14 +280,26 @@ pub(super) fn share(i: usize, size: usize, count: usize) -> usize {
     (i as u128 * size as u128 / count as u128) as usize
 }
 
-/// Returns the sizes of the last axes.
+/// Returns the sizes of this many last axes.
+#[track_caller]
+pub(super) fn last_sizes(function: &'static str, x: &Variable, axes: usize) -> Shape {
+    let shape = x.shape();
+    match shape.rank().checked_sub(axes) {
+        Some(in_front) => Shape::from(&shape[in_front..]),
+        None => mismatch(
+            function,
+            x,
+            axes,
+            format!("x must have at least {axes} axes"),
+        ),
+    }
+}
+
+/// Returns the sizes of the last `N` axes.
 #[track_caller]
 pub(super) fn last_axes<const N: usize>(function: &'static str, x: &Variable) -> [usize; N] {
-    let shape = x.shape();
-    match shape.last_chunk() {
-        Some(&sizes) => sizes,
-        None => mismatch(function, x, N, format!("x must have at least {N} axes")),
-    }
+    let sizes = last_sizes(function, x, N);
+    sizes.dims().expect("as many as asked for")
 }
 
 #[cold]

@@ -8,12 +8,13 @@ use bibun_array::{Index, Shape};
 use crate::call::composite;
 use crate::error::{Error, raise};
 use crate::functions::products::reshaped;
+use crate::functions::variables;
 use crate::functions::{broadcast_to, cast, matmul, permute, slice, sum};
 use crate::variable::Variable;
 
 /// Computes a sum of products in Einstein notation, as in NumPy: `spec` names the axes of each
 /// operand by letters; the letters after `->` are the axes of the result, and all others are summed
-/// over.
+/// over. The operands are taken as by [`concat`](crate::functions::concat).
 ///
 /// `"ik,kj->ij"` is the product of two matrices, `"ii"` the trace of one, `"ij->ji"` a transpose. A
 /// letter that occurs twice in one operand takes the diagonal; `...` stands for unnamed axes, which
@@ -33,14 +34,14 @@ use crate::variable::Variable;
 /// ```
 /// use bibun::{functions::einsum, Variable};
 /// let x = Variable::new([[1.0, 2.0], [3.0, 4.0]]);
-/// assert_eq!(einsum("ik,kj->ij", &[&x, &x]).to_vec::<f64>(), [7.0, 10.0, 15.0, 22.0]);
-/// assert_eq!(einsum("ii", &[&x]).item::<f64>(), 5.0);
-/// assert_eq!(einsum("ij,ij", &[&x, &x]).item::<f64>(), 30.0);
+/// assert_eq!(einsum("ik,kj->ij", [&x, &x]).to_vec::<f64>(), [7.0, 10.0, 15.0, 22.0]);
+/// assert_eq!(einsum("ii", [&x]).item::<f64>(), 5.0);
+/// assert_eq!(einsum("ij,ij", [&x, &x]).item::<f64>(), 30.0);
 /// ```
 #[track_caller]
-pub fn einsum(spec: &str, operands: &[&Variable]) -> Variable {
+pub fn einsum(spec: &str, operands: impl IntoIterator<Item = impl Into<Variable>>) -> Variable {
     let _whole = composite("einsum");
-    let (mut terms, result) = parsed(spec, operands);
+    let (mut terms, result) = parsed(spec, &variables(operands));
     let mut product = terms.remove(0);
     for i in 0..terms.len() {
         let later = |axis: &Axis| {
@@ -75,7 +76,7 @@ struct Term {
 
 /// Returns the operands with all axes named, and the axes of the result.
 #[track_caller]
-fn parsed(spec: &str, operands: &[&Variable]) -> (Vec<Term>, Vec<Axis>) {
+fn parsed(spec: &str, operands: &[Variable]) -> (Vec<Term>, Vec<Axis>) {
     let fail =
         |what: String| -> ! { raise(Error::argument("einsum", format!("\"{spec}\": {what}"))) };
     let plain: String = spec
@@ -118,7 +119,7 @@ fn parsed(spec: &str, operands: &[&Variable]) -> (Vec<Term>, Vec<Axis>) {
         .expect("a name for each");
     let mut sizes: BTreeMap<Axis, usize> = BTreeMap::new();
     let mut terms = Vec::new();
-    for (name, &operand) in names.iter().zip(operands) {
+    for (name, operand) in names.iter().zip(operands) {
         let shape = operand.shape();
         let spec = operand.spec();
         let axes = axes_of(name, &|named| match shape.rank().checked_sub(named) {
@@ -361,7 +362,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     let sample = |(spec, plain, shapes): (&'static str, &'static str, &[&[usize]])| {
         let sample = Sample::new(
             "einsum",
-            move |x| vec![einsum(spec, &x.iter().collect::<Vec<_>>())],
+            move |x| vec![einsum(spec, x.iter())],
             move |x| vec![reference(plain, x)],
         );
         shapes
@@ -380,12 +381,12 @@ mod tests {
     fn unnamed_axes_of_size_one_broadcast() {
         let a = Variable::new([[1.0, 2.0]]);
         let b = Variable::new([[1.0], [10.0]]);
-        let y = einsum("...,...", &[&a, &b]);
+        let y = einsum("...,...", [&a, &b]);
         assert_eq!(
             (y.shape(), y.to_vec::<f64>()),
             ([2, 2].into(), vec![1.0, 2.0, 10.0, 20.0])
         );
-        assert_eq!(einsum("...->", &[&a]).item::<f64>(), 3.0);
+        assert_eq!(einsum("...->", [&a]).item::<f64>(), 3.0);
     }
 
     #[test]

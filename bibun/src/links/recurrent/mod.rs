@@ -436,7 +436,7 @@ impl<C: RecurrentCell> Recurrent<C> {
             };
             let forward = walk(&layer.forward, false);
             x = match &layer.backward {
-                Some(cell) => concat(&[&forward, &walk(cell, true)], -1),
+                Some(cell) => concat([&forward, &walk(cell, true)], -1),
                 None => forward,
             };
         }

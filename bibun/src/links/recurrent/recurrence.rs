@@ -92,8 +92,8 @@ impl RecurrenceCall {
     fn states_before(&self, start: &Variable, h: &Variable) -> Variable {
         let start = expand_dims(start, 0);
         match self.0.reverse {
-            true => concat(&[&slice(h, s![1..]), &start], 0),
-            false => concat(&[&start, &slice(h, s![..-1])], 0),
+            true => concat([&slice(h, s![1..]), &start], 0),
+            false => concat([&start, &slice(h, s![..-1])], 0),
         }
     }
 
@@ -341,7 +341,7 @@ impl RecurrenceGradient {
                         (&gh * tanh + &own[3]) * slope(o),
                     ];
                     gc = still(inside * f, &gc);
-                    let p = concat(&parts.each_ref(), -1);
+                    let p = concat(&parts, -1);
                     (p.clone(), p, None)
                 }
                 RecurrenceCell::Gru => {
@@ -352,8 +352,8 @@ impl RecurrenceGradient {
                     let gz = (&gh * (before(0) - n) + &own[1]) * slope(z);
                     let gr = (&gn * &outputs[1][step] + &own[0]) * slope(r);
                     let gm = &gn * r + &gy[1][step];
-                    let p = concat(&[&gr, &gz, &gn], -1);
-                    (p, concat(&[&gr, &gz, &gm], -1), Some(&gh * z))
+                    let p = concat([&gr, &gz, &gn], -1);
+                    (p, concat([&gr, &gz, &gm], -1), Some(&gh * z))
                 }
             };
             let (p, hidden) = (stopped(p), stopped(hidden));
@@ -371,7 +371,7 @@ impl RecurrenceGradient {
                     [0, start.shape()[0], rule.cell.gates() * units],
                     start.dtype(),
                 )),
-                false => stack(&steps.iter().collect::<Vec<_>>(), 0),
+                false => stack(steps.iter(), 0),
             }
         };
         let mut results = vec![all(of_p), gh];
