@@ -60,8 +60,9 @@ impl Read {
         match name.as_bytes() {
             b"x" | b"a" => Self::Input(0),
             b"b" => Self::Input(1),
+            b"c" => Self::Input(2),
             b"y" => Self::Output,
-            _ => panic!("derivatives read x, or a and b, and y"),
+            _ => panic!("derivatives read x, or a, b and c, and y"),
         }
     }
 }
