@@ -114,13 +114,11 @@ pub fn multi_margin_loss_with(
         ));
     }
     let classes = x_spec.shape[rank - 1];
-    let weight = options.class_weight.map(|weight| {
-        if weight.shape() != [classes] {
-            let inputs = [("x [n, c]", &x_spec), ("class_weight [c]", &weight.spec())];
-            mismatch(function, &inputs, "c must be equal")
-        }
-        weight
-    });
+    let weight = options.class_weight;
+    if let Some(weight) = weight.as_ref().filter(|weight| weight.shape() != [classes]) {
+        let inputs = [("x [n, c]", &x_spec), ("class_weight [c]", &weight.spec())];
+        mismatch(function, &inputs, "c must be equal")
+    }
     in_accumulator(x, |x| {
         let counted = not_equal(&t, -1);
         let own = -nll_loss_with(&x, &t, Reduction::None);

@@ -32,6 +32,7 @@ pub struct Pooling<const N: usize> {
     dilation: [usize; N],
     ceil_mode: bool,
     count_include_pad: bool,
+    divisor: Option<usize>,
 }
 
 impl<const N: usize> Pooling<N> {
@@ -44,6 +45,7 @@ impl<const N: usize> Pooling<N> {
             dilation: [1; N],
             ceil_mode: false,
             count_include_pad: true,
+            divisor: None,
         }
     }
 
@@ -69,6 +71,20 @@ impl<const N: usize> Pooling<N> {
         }
     }
 
+    /// Sets the number by which the sum of a window is divided in an average, instead of the number of
+    /// its elements; 1 gives sums.
+    ///
+    /// ```
+    /// use bibun::{functions::{avg_pool, Pooling}, Variable};
+    /// let x = Variable::new([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(avg_pool(&x, Pooling::new([2, 2]).divisor(1)).to_vec::<f64>(), [10.0]);
+    /// ```
+    #[must_use]
+    pub fn divisor(self, divisor: usize) -> Self {
+        let divisor = Some(divisor);
+        Self { divisor, ..self }
+    }
+
     /// Returns the stencil of each of the last axes of x, with the weights of averages.
     #[track_caller]
     pub(super) fn stencil(&self, function: &'static str, x: &Variable) -> Arc<[Stencil]> {
@@ -81,6 +97,9 @@ impl<const N: usize> Pooling<N> {
                 let what = format!("{name} = {sizes:?} must be positive");
                 raise(Error::argument(function, what));
             }
+        }
+        if self.divisor == Some(0) {
+            raise(Error::argument(function, "divisor = 0 must be positive"));
         }
         let sizes = last_axes::<N>(function, x);
         let stencil = (0..N).map(|axis| self.axis_stencil(axis, sizes[axis]));
@@ -124,7 +143,12 @@ impl<const N: usize> Pooling<N> {
                 true => before(i, padded),
                 false => own.len(),
             };
-            let weight = 1.0 / counted as f64;
+            let weight = match self.divisor {
+                None => 1.0 / counted as f64,
+                // The weights of the axes are multiplied.
+                Some(divisor) if axis == 0 => 1.0 / divisor as f64,
+                Some(_) => 1.0,
+            };
             own.map(move |tap| (i * stride + tap * dilation - padding, weight))
         });
         let stencil = Stencil::new(size, of_each);
