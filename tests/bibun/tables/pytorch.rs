@@ -66,6 +66,7 @@ pub(crate) const WITHOUT_NUMBERS: Without = &[
             "F.dropout",
             "F.rrelu",
             "F.gumbel_softmax",
+            "F.fractional_max_pool2d",
         ],
     ),
     (
@@ -140,6 +141,8 @@ pub(crate) fn cases() -> Cases {
     pytorch_networks::distances(&mut cases);
     pytorch_networks::activations(&mut cases);
     pytorch_networks::attention(&mut cases);
+    pytorch_networks::pooling(&mut cases);
+    pytorch_networks::links(&mut cases);
     arrays(&mut cases);
     optimizers(&mut cases);
     initializers(&mut cases);

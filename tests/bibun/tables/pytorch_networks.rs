@@ -1,6 +1,7 @@
 //! What bibun has for PyTorch's losses and functions of networks.
 
 use bibun::functions::{self as f, *};
+use bibun::links::{Linear, Link, SpectralNorm};
 use bibun::{Variable, gradients, s};
 
 use super::*;
@@ -212,14 +213,86 @@ pub(super) fn attention(cases: &mut Cases) {
     cases.row(name, found);
 }
 
-/// A result and the gradients of its sum.
+pub(super) fn pooling(cases: &mut Cases) {
+    let images = wave([2, 4, 5, 6], 0);
+    let resized = [
+        ([7, 4], Interpolation::CUBIC),
+        ([7, 4], Interpolation::CUBIC_ALIGN_CORNERS),
+        ([7, 4], Interpolation::NearestExact),
+        ([3, 4], Interpolation::LinearAntialiased),
+        ([3, 4], Interpolation::CubicAntialiased),
+    ];
+    let resized = resized.map(|(size, mode)| f::interpolate(&images, size, mode));
+    let scaled = [
+        Interpolation::Nearest,
+        Interpolation::NearestExact,
+        Interpolation::LINEAR,
+        Interpolation::CUBIC,
+    ];
+    let scaled = scaled.map(|mode| f::interpolate_by(&images, [1.3, 0.55], mode));
+    let name = "`scale_factor=`, `antialias=`, `mode=\"bicubic\"` of `F.interpolate`";
+    cases.row(name, [&resized[..], &scaled[..]].concat());
+
+    let places = (wave([2, 3, 4, 2], 3) * 0.8).detach();
+    let mut found = Vec::new();
+    for mode in [GridMode::Nearest, GridMode::Linear, GridMode::Cubic] {
+        let paddings = [
+            GridPadding::Zeros,
+            GridPadding::Border,
+            GridPadding::Reflection,
+        ];
+        for padding in paddings {
+            for align_corners in [false, true] {
+                let options = GridSampleOptions::new().mode(mode).padding(padding);
+                let options = options.align_corners(align_corners);
+                let sample = |x: &[Variable]| f::grid_sample(&x[0], &x[1], options);
+                found.extend(both(sample, &[&images, &places]));
+            }
+        }
+    }
+    let volumes = wave([2, 1, 3, 4, 5], 0);
+    let places = (wave([2, 6, 1, 1, 3], 3) * 0.6).detach();
+    let sample = |x: &[Variable]| f::grid_sample(&x[0], &x[1], GridSampleOptions::new());
+    found.extend(both(sample, &[&volumes, &places]));
+    cases.row("F.grid_sample", found);
+    let (plane, space) = (wave([2, 2, 3], 0), wave([2, 3, 4], 0));
+    let mut found = both(|x| f::affine_grid(&x[0], [3, 4], false), &[&plane]);
+    found.extend(both(|x| f::affine_grid(&x[0], [2, 3, 4], true), &[&space]));
+    cases.row("F.affine_grid", found);
+    let windows = Pooling::new([2, 3]).stride([1, 2]);
+    let sizes = images.abs().detach();
+    cases.row(
+        "F.lp_pool2d",
+        both(|x| f::lp_pool(&x[0], 3.0, windows), &[&sizes]),
+    );
+    let (pooled, at) = f::max_pool_with_indices(&images, [2, 2]);
+    let found = both(|x| f::max_unpool(&x[0], &at, [5, 6]), &[&pooled.detach()]);
+    cases.row("F.max_unpool2d", found);
+    let response = |x: &Variable, size: usize, k, alpha: f64, beta| {
+        f::local_response_normalization(x, size, k, alpha / size as f64, beta)
+    };
+    let mut found = both(|x| response(&x[0], 3, 1.5, 0.3, 0.7), &[&images]);
+    found.extend(both(|x| response(&x[0], 2, 1.0, 0.2, 0.75), &[&images]));
+    cases.row("F.local_response_norm", found);
+}
+
+pub(super) fn links(cases: &mut Cases) {
+    let generator = &mut random();
+    let linear = Linear::builder(3, 4).dtype(DType::F64).build(generator);
+    let layer = SpectralNorm::new(waves(linear), generator).power_iterations(200);
+    let x = wave([2, 3], 0);
+    let y = layer.forward(&x);
+    let slope = gradients(&[&y.square().sum(..)], &[&layer.link.weight]);
+    let slope = slope[0].clone().expect("a gradient");
+    cases.row("spectral_norm", [y.detach(), slope]);
+}
+
+/// A result and the gradients of its sum, which are zero where there is no way.
 fn both(call: impl Fn(&[Variable]) -> Variable, inputs: &[&Variable]) -> Vec<Variable> {
     let inputs: Vec<Variable> = inputs.iter().map(|x| Variable::new(x.array())).collect();
     let y = call(&inputs);
     let wanted: Vec<&Variable> = inputs.iter().collect();
-    let found = gradients(&[&y.sum(..)], &wanted);
-    let found = found
-        .into_iter()
-        .map(|gradient| gradient.expect("a gradient"));
+    let found = gradients(&[&y.sum(..)], &wanted).into_iter().zip(&inputs);
+    let found = found.map(|(gradient, x)| gradient.unwrap_or_else(|| f::zeros_like(x)));
     std::iter::once(y.detach()).chain(found).collect()
 }

@@ -113,6 +113,10 @@ with torch.no_grad():
     layer.parametrizations.weight.original0.copy_(t(4, 1, seed=5))
     layer.parametrizations.weight.original1.copy_(t(4, 3, seed=6))
 row("weight_norm", n(layer(x)))
+layer = weights(nn.Linear(3, 4))
+w = layer.weight
+layer = torch.nn.utils.parametrizations.spectral_norm(layer, n_power_iterations=200)
+row("spectral_norm", n(layer(x)), n(torch.autograd.grad((layer(x) ** 2).sum(), w)[0]))
 
 # Functions
 for name in ["relu", "gelu", "silu", "elu", "softplus", "hardsigmoid", "hardswish"]:
@@ -189,6 +193,25 @@ row("F.avg_pool2d", n(F.avg_pool2d(images, 3, stride=2, padding=1)))
 row("F.adaptive_avg_pool2d", n(F.adaptive_avg_pool2d(images, (2, 4))))
 row("F.interpolate", n(F.interpolate(images, scale_factor=2)), n(F.interpolate(images, (7, 4), mode="bilinear")),
     n(F.interpolate(images, (7, 4), mode="bilinear", align_corners=True)))
+resized = [((7, 4), dict(mode="bicubic")), ((7, 4), dict(mode="bicubic", align_corners=True)),
+           ((7, 4), dict(mode="nearest-exact")), ((3, 4), dict(mode="bilinear", antialias=True)),
+           ((3, 4), dict(mode="bicubic", antialias=True))]
+scaled = [dict(mode=mode) for mode in ["nearest", "nearest-exact", "bilinear", "bicubic"]]
+row('`scale_factor=`, `antialias=`, `mode="bicubic"` of `F.interpolate`',
+    *(n(F.interpolate(images, size, **more)) for size, more in resized),
+    *(n(F.interpolate(images, scale_factor=(1.3, 0.55), **more)) for more in scaled))
+places = t(2, 3, 4, 2, seed=3) * 0.8
+sampled = [v for mode in ["nearest", "bilinear", "bicubic"] for padding in ["zeros", "border", "reflection"] for corners in [False, True]
+           for v in both(lambda x, g: F.grid_sample(x, g, mode, padding, corners), images, places)]
+volumes = t(2, 1, 3, 4, 5), t(2, 6, 1, 1, 3, seed=3) * 0.6
+row("F.grid_sample", *sampled, *both(lambda x, g: F.grid_sample(x, g, align_corners=False), *volumes))
+row("F.affine_grid", *both(lambda x: F.affine_grid(x, (2, 1, 3, 4), align_corners=False), t(2, 2, 3)),
+    *both(lambda x: F.affine_grid(x, (2, 1, 2, 3, 4), align_corners=True), t(2, 3, 4)))
+row("F.lp_pool2d", *both(lambda x: F.lp_pool2d(x, 3.0, (2, 3), stride=(1, 2)), images.abs()))
+pooled, at = F.max_pool2d(images, 2, return_indices=True)
+row("F.max_unpool2d", *both(lambda x: F.max_unpool2d(x, at, 2, output_size=(5, 6)), pooled))
+row("F.local_response_norm", *both(lambda x: F.local_response_norm(x, 3, alpha=0.3, beta=0.7, k=1.5), images),
+    *both(lambda x: F.local_response_norm(x, 2, alpha=0.2), images))
 row("F.pixel_shuffle", n(F.pixel_shuffle(images, 2)))
 q, k, v = t(2, 3, 4), t(2, 5, 4, seed=1), t(2, 5, 2, seed=2)
 mask = t(3, 5, seed=3) > 0
