@@ -7,9 +7,8 @@ use crate::error::{Error, mismatch, raise};
 use crate::functions::pooling::window::last_axes;
 use crate::functions::{
     broadcast_to, cast, expand_dims, floor, gather, in_accumulator, max, maximum, random_uniform,
-    reshape, scatter_add, slice, to_float, to_indices, where_,
+    reshape, scatter_add, split, to_float, to_indices, where_,
 };
-use crate::s;
 use crate::variable::Variable;
 
 /// Computes the maxima of windows of the sizes `kernel`, as many as `size` along each of the last axes,
@@ -71,7 +70,7 @@ fn maxima<const N: usize>(
 ) -> Variable {
     let device = x.device();
     let front = x.rank() - N;
-    for axis in 0..N {
+    for (axis, start) in split(starts, N, -1).into_iter().enumerate() {
         let (kernel, size, shape) = (kernel[axis], size[axis], x.shape());
         let room = shape[front + axis].saturating_sub(kernel);
         let distance = room as f64 / size.saturating_sub(1).max(1) as f64;
@@ -80,7 +79,6 @@ fn maxima<const N: usize>(
             Variable::constant(ramp).to(device)
         };
         let windows = ramp(size);
-        let start = slice(starts, s![.., axis as isize..axis as isize + 1]);
         let begin = floor((&windows + &start) * distance) - floor(start * distance);
         let begin = where_(windows.equal(size as f64 - 1.0), room as f64, begin);
         // The elements of each window, one behind the other.
@@ -223,8 +221,8 @@ mod tests {
         let values = (0..126)
             .map(|i| ((i * 37 % 101) as f64 - 50.5) / 25.0)
             .collect();
-        let x = Variable::new(Array::from_vec(values, [2, 7, 9]));
-        let starts = Variable::constant([[0.25, 0.9], [0.6, 0.1]]);
+        let x = Variable::new(Array::from_vec(values, [1, 2, 7, 9]));
+        let starts = Variable::constant([[[0.25, 0.9], [0.6, 0.1]]]);
         let y = maxima(x, [2, 3], [4, 5], &starts);
         let expected = [
             0.94, 0.94, 1.34, 1.34, 1.74, 1.86, 1.98, 1.98, 1.18, 1.3, 1.7, 1.98, 1.98, 0.9, 1.3,
