@@ -596,7 +596,14 @@ pub(super) fn examples(sample: &Sample) -> Verdict {
 
 /// The samples that cannot be traced: they draw random numbers, have steps whose shapes are known from
 /// values alone, or move values to another device.
-const NOT_TRACED: &[&str] = &["dropout", "piecewise", "to"];
+const NOT_TRACED: &[&str] = &[
+    "dropout",
+    "fractional_max_pool",
+    "gumbel_softmax",
+    "piecewise",
+    "rrelu",
+    "to",
+];
 
 /// Checks that a compiled function has the bits of the function itself: its values, gradients and
 /// tangents, compiled as a whole and as derivatives of a compiled function, in every layout and

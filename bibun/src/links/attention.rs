@@ -7,8 +7,8 @@ use crate::call::calling;
 use crate::error::{Error, mismatch, raise};
 use crate::function::Spec;
 use crate::functions::{
-    attention, attention_weights, causal_attention, causal_mask, expand_dims, expect_mask,
-    logical_and, matmul, reshape, swapaxes, where_,
+    AttentionOptions, attention_weights, attention_with, causal_mask, expand_dims, expect_mask,
+    logical_and, matmul, repeat, reshape, swapaxes, where_,
 };
 use crate::initializers::GlorotUniform;
 use crate::variable::Variable;
@@ -48,6 +48,7 @@ pub struct MultiHeadAttention {
     /// The projection of the joined outputs of all heads.
     pub output: Linear,
     heads: usize,
+    key_value_heads: usize,
     is_causal: bool,
     dropout: Option<Dropout>,
 }
@@ -79,6 +80,7 @@ impl MultiHeadAttention {
         MultiHeadAttentionBuilder {
             size,
             heads,
+            key_value_heads: heads,
             key_size: size,
             value_size: size,
             is_causal: false,
@@ -176,8 +178,13 @@ impl MultiHeadAttention {
 
     /// Returns queries, keys and values, projected, for each head.
     fn heads_of(&self, [query, key, value]: [&Variable; 3]) -> [Variable; 3] {
-        [(&self.query, query), (&self.key, key), (&self.value, value)]
-            .map(|(layer, x)| self.to_heads(&layer.forward(x)))
+        let few = self.key_value_heads;
+        [
+            (&self.query, query, self.heads),
+            (&self.key, key, few),
+            (&self.value, value, few),
+        ]
+        .map(|(layer, x, heads)| to_heads(&layer.forward(x), heads))
     }
 
     /// Returns the averages of the values of all heads, `[.., q, heads, d]`. The queries are the last
@@ -195,12 +202,20 @@ impl MultiHeadAttention {
             true => (Some(with_causal_mask(&q, keys, mask)), false),
             false => (mask, self.is_causal),
         };
-        let found = match (&self.dropout, is_causal) {
-            (None, false) => attention(q, k, v, mask.as_ref()),
-            (None, true) => causal_attention(q, k, v, mask.as_ref()),
+        let found = match &self.dropout {
+            None => {
+                let options = AttentionOptions::new().causal(is_causal);
+                let options = options.grouped_queries(self.key_value_heads != self.heads);
+                attention_with(q, k, v, mask.as_ref(), options)
+            }
             // Which weights are dropped is drawn for all of them at once.
-            (Some(dropout), causal) => {
-                let weights = match causal {
+            Some(dropout) => {
+                let times = self.heads / self.key_value_heads;
+                let [k, v] = match times {
+                    1 => [k, v],
+                    _ => [k, v].map(|x| repeat(x, times, -3)),
+                };
+                let weights = match is_causal {
                     false => attention_weights(q, k, mask.as_ref()),
                     true => attention_weights(&q, k, with_causal_mask(&q, keys, mask)),
                 };
@@ -228,13 +243,6 @@ impl MultiHeadAttention {
     #[track_caller]
     pub fn forward_masked(&self, x: &Variable, mask: &Variable) -> Variable {
         self.attend(x, x, x, Some(mask))
-    }
-
-    /// Returns `[.., t, heads · d]` as `[.., heads, t, d]`.
-    fn to_heads(&self, x: &Variable) -> Variable {
-        let (shape, last) = (x.shape(), x.rank() - 1);
-        let parted = shape.replaced(last, shape[last] / self.heads);
-        swapaxes(reshape(x, parted.inserted(last, self.heads)), -2, -3)
     }
 
     #[track_caller]
@@ -272,6 +280,13 @@ impl MultiHeadAttention {
     }
 }
 
+/// Returns `[.., t, heads · d]` as `[.., heads, t, d]`.
+fn to_heads(x: &Variable, heads: usize) -> Variable {
+    let (shape, last) = (x.shape(), x.rank() - 1);
+    let parted = shape.replaced(last, shape[last] / heads);
+    swapaxes(reshape(x, parted.inserted(last, heads)), -2, -3)
+}
+
 /// The mask without the keys behind a query; the queries are the last of the positions of the keys.
 fn with_causal_mask(query: &Variable, keys: usize, mask: Option<Variable>) -> Variable {
     let queries = query.shape()[query.rank() - 2];
@@ -300,6 +315,7 @@ impl Link for MultiHeadAttention {
 pub struct MultiHeadAttentionBuilder {
     size: usize,
     heads: usize,
+    key_value_heads: usize,
     key_size: usize,
     value_size: usize,
     is_causal: bool,
@@ -311,6 +327,21 @@ impl MultiHeadAttentionBuilder {
     /// Sets the sizes of keys and values. Both default to the size of the queries.
     pub fn memory_sizes(mut self, key_size: usize, value_size: usize) -> Self {
         (self.key_size, self.value_size) = (key_size, value_size);
+        self
+    }
+
+    /// Sets the number of heads of keys and values, each of which is for as many neighbouring heads of
+    /// queries ([`attention_with`](crate::functions::attention_with)). Defaults to the number of heads.
+    ///
+    /// ```
+    /// use bibun::array::Generator;
+    /// use bibun::links::MultiHeadAttention;
+    /// let builder = MultiHeadAttention::builder(8, 4).key_value_heads(2);
+    /// let layer = builder.build(&mut Generator::new(0));
+    /// assert_eq!((layer.query.weight.shape(), layer.key.weight.shape()), ([8, 8].into(), [4, 8].into()));
+    /// ```
+    pub fn key_value_heads(mut self, heads: usize) -> Self {
+        self.key_value_heads = heads;
         self
     }
 
@@ -332,8 +363,9 @@ impl MultiHeadAttentionBuilder {
     /// Draws the parameters and builds the attention.
     ///
     /// # Panics
-    /// Panics if the size is not a multiple of the number of heads, the dtype is not a float type,
-    /// or the dropout rate is not in `[0, 1)`.
+    /// Panics if the size is not a multiple of the number of heads, the number of heads is not one of
+    /// the number of heads of keys and values, the dtype is not a float type, or the dropout rate is
+    /// not in `[0, 1)`.
     #[track_caller]
     pub fn build(self, generator: &mut Generator) -> MultiHeadAttention {
         let _called = calling("MultiHeadAttention");
@@ -342,9 +374,20 @@ impl MultiHeadAttentionBuilder {
             let what = format!("the size {size} does not make {heads} heads");
             raise(Error::argument("MultiHeadAttention", what));
         }
+        let few = self.key_value_heads;
+        if few == 0 || !heads.is_multiple_of(few) {
+            let what =
+                format!("{few} heads of keys and values do not divide {heads} heads of queries");
+            raise(Error::argument("MultiHeadAttention", what));
+        }
         let mut layers = Vec::with_capacity(4);
-        for inputs in [size, self.key_size, self.value_size, size] {
-            layers.push(Linear::drawn(inputs, size, &self.start, generator));
+        for (inputs, outputs) in [
+            (size, size),
+            (self.key_size, size / heads * few),
+            (self.value_size, size / heads * few),
+            (size, size),
+        ] {
+            layers.push(Linear::drawn(inputs, outputs, &self.start, generator));
         }
         let [query, key, value, output] = layers.try_into().expect("four layers");
         let dropout = Dropout::of_rate(self.dropout, generator);
@@ -354,8 +397,52 @@ impl MultiHeadAttentionBuilder {
             value,
             output,
             heads,
+            key_value_heads: few,
             is_causal: self.is_causal,
             dropout,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{attempt, eval_mode};
+
+    /// With the weights of a layer of all heads in which those of a group are equal, and with a dropout
+    /// that drops nothing, the same comes out.
+    #[test]
+    fn groups_share_keys_and_values() {
+        for causal in [false, true] {
+            let build = |builder: MultiHeadAttentionBuilder| {
+                let builder = if causal { builder.causal() } else { builder };
+                builder.dtype(DType::F64).build(&mut Generator::new(1))
+            };
+            let builder = || MultiHeadAttention::builder(8, 4).key_value_heads(2);
+            let layer = build(builder());
+            let dropping = build(builder().dropout(0.5));
+            let mut whole = build(MultiHeadAttention::builder(8, 4));
+            (whole.query, whole.output) = (layer.query.clone(), layer.output.clone());
+            for (few, all) in [(&layer.key, &whole.key), (&layer.value, &whole.value)] {
+                // Two rows for each head.
+                let rows = few.weight.array().reshape([2, 1, 2, 8]);
+                all.weight
+                    .set_array(rows.broadcast_to([2, 2, 2, 8]).reshape([8, 8]));
+            }
+            let x = Generator::new(2).uniform([3, 5, 8], -1.0, 1.0, DType::F64);
+            let x = Variable::constant(x);
+            let found = layer.forward(&x).to_vec::<f64>();
+            let others = [whole.forward(&x), eval_mode(|| dropping.forward(&x))];
+            for other in others.map(|other| other.to_vec::<f64>()) {
+                let pairs = found.iter().zip(&other);
+                assert!(pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f64::max) < 1e-14);
+            }
+        }
+        let builder = MultiHeadAttention::builder(8, 4).key_value_heads(3);
+        let error = attempt(|| builder.build(&mut Generator::new(0)).heads()).unwrap_err();
+        assert!(
+            error.to_string().contains("3 heads of keys and values"),
+            "{error}"
+        );
     }
 }

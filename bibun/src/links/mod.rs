@@ -19,9 +19,11 @@ mod parameter;
 mod path;
 mod recurrent;
 mod sequential;
+mod spectral_norm;
 mod start;
 mod transformer;
 mod weight_norm;
+mod weight_standardization;
 
 use std::any::TypeId;
 
@@ -52,9 +54,11 @@ pub use recurrent::{
     RecurrentCell, RecurrentLayer, RecurrentState, RecurrentSteps, Rnn, RnnCell,
 };
 pub use sequential::Sequential;
+pub use spectral_norm::SpectralNorm;
 use start::{Start, expect_float, start_setters};
 pub use transformer::{SinusoidalPositions, TransformerBlock, TransformerBlockBuilder};
 pub use weight_norm::{WeightNorm, Weighted};
+pub use weight_standardization::WeightStandardization;
 
 pub use crate::tree::Buffer;
 use crate::tree::{Mapper, Tree, Visitor};

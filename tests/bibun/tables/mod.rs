@@ -5,6 +5,7 @@
 mod chainer;
 mod jax;
 mod pytorch;
+mod pytorch_networks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -271,7 +272,11 @@ fn check(chapter: &str, golden: &str, cases: &Cases, source: &str, without: With
 
 #[test]
 fn what_pytorch_computes() {
-    let (source, without) = (include_str!("pytorch.rs"), pytorch::WITHOUT_NUMBERS);
+    let source = concat!(
+        include_str!("pytorch.rs"),
+        include_str!("pytorch_networks.rs")
+    );
+    let without = pytorch::WITHOUT_NUMBERS;
     check(
         "from-pytorch.md",
         "pytorch.json",

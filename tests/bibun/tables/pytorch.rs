@@ -1,8 +1,8 @@
 //! What bibun has for PyTorch's names.
 
 use bibun::array::{Array, DType, concat};
-use bibun::functions::{self as f, ConvOptions, ConvTransposeOptions, CrossEntropyOptions};
-use bibun::functions::{Interpolation, Padding, Pooling, Reduction, UnfoldOptions};
+use bibun::functions::{self as f, ConvOptions, ConvTransposeOptions};
+use bibun::functions::{Interpolation, Padding, Pooling, UnfoldOptions};
 use bibun::initializers::*;
 use bibun::links::*;
 use bibun::optimizers::hooks::{ClipNorm, ClipValue, WeightDecay};
@@ -60,7 +60,14 @@ pub(crate) const WITHOUT_NUMBERS: Without = &[
     ),
     (
         "random, each library with its own numbers",
-        &["torch.manual_seed", "nn.Dropout", "F.dropout"],
+        &[
+            "torch.manual_seed",
+            "nn.Dropout",
+            "F.dropout",
+            "F.rrelu",
+            "F.gumbel_softmax",
+            "F.fractional_max_pool2d",
+        ],
     ),
     (
         "compared in benches/peers/per_example",
@@ -130,7 +137,12 @@ pub(crate) fn cases() -> Cases {
     idioms(&mut cases);
     modules(&mut cases);
     functions(&mut cases);
-    losses(&mut cases);
+    pytorch_networks::losses(&mut cases);
+    pytorch_networks::distances(&mut cases);
+    pytorch_networks::activations(&mut cases);
+    pytorch_networks::attention(&mut cases);
+    pytorch_networks::pooling(&mut cases);
+    pytorch_networks::links(&mut cases);
     arrays(&mut cases);
     optimizers(&mut cases);
     initializers(&mut cases);
@@ -370,63 +382,6 @@ fn functions(cases: &mut Cases) {
     cases.row("F.embedding", [f::embedding(ids, &x, None)]);
     let ids = Variable::constant([1i64, 0, 3]);
     cases.row("F.one_hot", [f::one_hot(ids, 4, DType::F64)]);
-}
-
-fn losses(cases: &mut Cases) {
-    let (x, y, images) = (wave([2, 3], 0), wave([2, 3], 1), wave([2, 4, 5, 6], 0));
-    let classes = Variable::constant([2i64, 0]);
-    let (one, class) = (x.slice(s![0]), Variable::constant(2i64));
-    let pixels = (0..60).map(|i| i % 4).collect::<Vec<i64>>();
-    let pixels = Variable::constant(Array::from_vec(pixels, [2, 5, 6]));
-    let found = [
-        f::softmax_cross_entropy(&x, &classes),
-        f::softmax_cross_entropy(&one, &class),
-        f::softmax_cross_entropy(&images, pixels),
-        f::softmax_cross_entropy(&x, y.softmax(1)),
-    ];
-    cases.row("F.cross_entropy", found);
-    cases.row("F.nll_loss", [f::nll_loss(&x, &classes)]);
-    let options = |reduction| CrossEntropyOptions {
-        reduction,
-        class_weight: Some(wave(3, 0).abs()),
-        ..Default::default()
-    };
-    let of_four = |reduction| {
-        let t = Variable::constant([2i64, 0, -1, 1]);
-        f::softmax_cross_entropy_with(wave([4, 3], 0), t, options(reduction))
-    };
-    let found = [
-        of_four(Reduction::None),
-        of_four(Reduction::Sum),
-        of_four(Reduction::Mean),
-        f::softmax_cross_entropy_with(&x, y.softmax(1), options(Reduction::Mean)),
-        f::nll_loss_with(&x, &classes, options(Reduction::Mean)),
-    ];
-    cases.row("`weight=`, `ignore_index=` of the cross entropies", found);
-    let chances = y.sigmoid();
-    cases.row(
-        "F.binary_cross_entropy_with_logits",
-        [f::sigmoid_cross_entropy(&x, &chances)],
-    );
-    cases.row("F.mse_loss", [f::mean_squared_error(&x, &y)]);
-    cases.row("F.l1_loss", [f::mean_absolute_error(&x, &y)]);
-    cases.row("F.huber_loss", [f::huber_loss(&x, &y, 0.7)]);
-    let all = |reduction| {
-        vec![
-            f::mean_squared_error_with(&x, &y, reduction),
-            f::mean_absolute_error_with(&x, &y, reduction),
-            f::huber_loss_with(&x, &y, 1.0, reduction),
-            f::softmax_cross_entropy_with(&x, &classes, reduction),
-            f::sigmoid_cross_entropy_with(&x, &chances, reduction),
-        ]
-    };
-    let mut each = all(Reduction::None);
-    each.insert(
-        4,
-        f::softmax_cross_entropy_with(&one, &class, Reduction::None),
-    );
-    cases.row(r#"reduction="none""#, each);
-    cases.row(r#""sum""#, all(Reduction::Sum));
 }
 
 fn arrays(cases: &mut Cases) {

@@ -24,6 +24,13 @@ def n(x):
     return x.detach().numpy()
 
 
+def both(f, *inputs):
+    """A result and the gradients of its sum."""
+    inputs = [x.detach().clone().requires_grad_() for x in inputs]
+    y = f(*inputs)
+    return [n(y), *map(n, torch.autograd.grad(y.sum(), inputs))]
+
+
 x, y = t(2, 3), t(2, 3, seed=1)
 
 # Idioms
@@ -106,6 +113,10 @@ with torch.no_grad():
     layer.parametrizations.weight.original0.copy_(t(4, 1, seed=5))
     layer.parametrizations.weight.original1.copy_(t(4, 3, seed=6))
 row("weight_norm", n(layer(x)))
+layer = weights(nn.Linear(3, 4))
+w = layer.weight
+layer = torch.nn.utils.parametrizations.spectral_norm(layer, n_power_iterations=200)
+row("spectral_norm", n(layer(x)), n(torch.autograd.grad((layer(x) ** 2).sum(), w)[0]))
 
 # Functions
 for name in ["relu", "gelu", "silu", "elu", "softplus", "hardsigmoid", "hardswish"]:
@@ -116,6 +127,8 @@ row('F.gelu(approximate="tanh")', n(F.gelu(x, approximate="tanh")))
 row("F.leaky_relu(x, 0.01)", n(F.leaky_relu(x, 0.01)))
 row("F.softmax(x, dim)", n(F.softmax(x, 1)))
 row("F.log_softmax", n(F.log_softmax(x, 1)))
+row("F.softmin", *both(lambda x: F.softmin(x, 1), x))
+row("F.glu", *both(lambda x: F.glu(x, 1), t(3, 4)))
 classes = torch.tensor([2, 0])
 row("F.cross_entropy", n(F.cross_entropy(x, classes)), n(F.cross_entropy(x[0], classes[0])),
     n(F.cross_entropy(images, torch.arange(60).reshape(2, 5, 6) % 4)), n(F.cross_entropy(x, y.softmax(1))))
@@ -135,6 +148,41 @@ row('reduction="none"', n(F.mse_loss(x, y, reduction="none")), n(F.l1_loss(x, y,
 row('"sum"', n(F.mse_loss(x, y, reduction="sum")), n(F.l1_loss(x, y, reduction="sum")),
     n(F.huber_loss(x, y, reduction="sum")), n(F.cross_entropy(x, classes, reduction="sum")),
     n(F.binary_cross_entropy_with_logits(x, y.sigmoid(), reduction="sum")))
+row("`pos_weight=`, `weight=` of the binary cross entropies", *both(
+    lambda x, c: F.binary_cross_entropy_with_logits(x, c, t(3, seed=4).abs(), pos_weight=t(3, seed=5).abs()), x, y.sigmoid()))
+smooth = lambda classes, **more: n(F.cross_entropy(t(4, 3), classes, ignore_index=-1, label_smoothing=0.1, **more))
+row("`label_smoothing=` of `F.cross_entropy`", smooth(torch.tensor([2, 0, -1, 1])),
+    smooth(torch.tensor([2, 0, -1, 1]), weight=t(3).abs()), smooth(t(4, 3, seed=1).softmax(1), weight=t(3).abs()))
+row("F.binary_cross_entropy", *both(F.binary_cross_entropy, (x * 0.5).sigmoid(), y.sigmoid()))
+row("F.kl_div", *both(F.kl_div, x.log_softmax(1), y.softmax(1)),
+    *both(lambda x, t: F.kl_div(x, t, reduction="batchmean", log_target=True), x.log_softmax(1), y.log_softmax(1)))
+signs = torch.tensor([[1.0, -1, -1], [1, 1, -1]])
+row("F.soft_margin_loss", *both(lambda x: F.soft_margin_loss(x, signs), x))
+row("F.hinge_embedding_loss", *both(lambda x: F.hinge_embedding_loss(x, signs, 0.7), x))
+row("F.margin_ranking_loss", *both(lambda x, y: F.margin_ranking_loss(x, y, signs, 0.3), x, y))
+row("F.cosine_embedding_loss", *both(lambda x, y: F.cosine_embedding_loss(x, y, torch.tensor([1, -1]), -0.5), x, y))
+triplet = x, y, t(2, 3, seed=2)
+row("F.triplet_margin_loss", *both(lambda a, p, n: F.triplet_margin_loss(a, p, n, eps=0), *triplet),
+    *both(lambda a, p, n: F.triplet_margin_loss(a, p, n, margin=3, p=3, swap=True, eps=0), *triplet))
+row("F.multi_margin_loss", *both(lambda x: F.multi_margin_loss(x, classes), x),
+    *both(lambda x: F.multi_margin_loss(x, classes, p=2, margin=0.5, weight=t(3).abs()), x))
+labels = torch.tensor([[2, 0, -1], [1, -1, 0]])
+row("F.multilabel_margin_loss", *both(lambda x: F.multilabel_margin_loss(x, labels), x))
+row("F.multilabel_soft_margin_loss", *both(
+    lambda x, c: F.multilabel_soft_margin_loss(x, c, weight=t(3).abs()), x, y.sigmoid()))
+counts = torch.tensor([[0.0, 1, 2], [3, 0, 5]])
+row("F.poisson_nll_loss", *both(lambda x: F.poisson_nll_loss(x, counts), x),
+    *both(lambda x: F.poisson_nll_loss(x, counts, full=True), x),
+    *both(lambda x: F.poisson_nll_loss(x, counts, full=True, log_input=False), x.abs() + 0.5))
+row("F.gaussian_nll_loss", *both(F.gaussian_nll_loss, x, y, t(2, 3, seed=2).abs()),
+    *both(lambda x, y, v: F.gaussian_nll_loss(x, y, v, full=True, eps=0.3), x, y, t(2, 3, seed=2).abs()))
+of_time = lambda x: x.log_softmax(-1).transpose(0, 1)
+row("F.ctc_loss", *both(lambda x: F.ctc_loss(of_time(x), torch.tensor([[1, 2, 2], [3, 1, 0]]), [6, 5], [3, 2]), t(2, 6, 4)),
+    *both(lambda x: F.ctc_loss(of_time(x), torch.tensor([[1, 0, 2], [2, 1, 0]]), [6, 6], [3, 3], blank=3,
+                               reduction="none"), t(2, 6, 4)))
+row("F.cosine_similarity", *both(F.cosine_similarity, x, y))
+row("F.pairwise_distance", *both(lambda x, y: F.pairwise_distance(x, y, eps=0), x, y))
+row("torch.cdist", *(v for p in [0.5, 1, 1.5, 2, 3, float("inf")] for v in both(lambda a, b: torch.cdist(a, b, p), t(4, 3), t(3, 3).sin())))
 row("F.conv2d", n(F.conv2d(images, t(6, 2, 3, 3, seed=1), t(6), stride=(2, 1), padding=1, dilation=(1, 2), groups=2)))
 row("F.conv_transpose2d", n(F.conv_transpose2d(images, t(4, 3, 3, 3, seed=1), t(3), stride=2, padding=1)))
 patches = F.unfold(images, (2, 3), padding=1, stride=2)
@@ -145,6 +193,25 @@ row("F.avg_pool2d", n(F.avg_pool2d(images, 3, stride=2, padding=1)))
 row("F.adaptive_avg_pool2d", n(F.adaptive_avg_pool2d(images, (2, 4))))
 row("F.interpolate", n(F.interpolate(images, scale_factor=2)), n(F.interpolate(images, (7, 4), mode="bilinear")),
     n(F.interpolate(images, (7, 4), mode="bilinear", align_corners=True)))
+resized = [((7, 4), dict(mode="bicubic")), ((7, 4), dict(mode="bicubic", align_corners=True)),
+           ((7, 4), dict(mode="nearest-exact")), ((3, 4), dict(mode="bilinear", antialias=True)),
+           ((3, 4), dict(mode="bicubic", antialias=True))]
+scaled = [dict(mode=mode) for mode in ["nearest", "nearest-exact", "bilinear", "bicubic"]]
+row('`scale_factor=`, `antialias=`, `mode="bicubic"` of `F.interpolate`',
+    *(n(F.interpolate(images, size, **more)) for size, more in resized),
+    *(n(F.interpolate(images, scale_factor=(1.3, 0.55), **more)) for more in scaled))
+places = t(2, 3, 4, 2, seed=3) * 0.8
+sampled = [v for mode in ["nearest", "bilinear", "bicubic"] for padding in ["zeros", "border", "reflection"] for corners in [False, True]
+           for v in both(lambda x, g: F.grid_sample(x, g, mode, padding, corners), images, places)]
+volumes = t(2, 1, 3, 4, 5), t(2, 6, 1, 1, 3, seed=3) * 0.6
+row("F.grid_sample", *sampled, *both(lambda x, g: F.grid_sample(x, g, align_corners=False), *volumes))
+row("F.affine_grid", *both(lambda x: F.affine_grid(x, (2, 1, 3, 4), align_corners=False), t(2, 2, 3)),
+    *both(lambda x: F.affine_grid(x, (2, 1, 2, 3, 4), align_corners=True), t(2, 3, 4)))
+row("F.lp_pool2d", *both(lambda x: F.lp_pool2d(x, 3.0, (2, 3), stride=(1, 2)), images.abs()))
+pooled, at = F.max_pool2d(images, 2, return_indices=True)
+row("F.max_unpool2d", *both(lambda x: F.max_unpool2d(x, at, 2, output_size=(5, 6)), pooled))
+row("F.local_response_norm", *both(lambda x: F.local_response_norm(x, 3, alpha=0.3, beta=0.7, k=1.5), images),
+    *both(lambda x: F.local_response_norm(x, 2, alpha=0.2), images))
 row("F.pixel_shuffle", n(F.pixel_shuffle(images, 2)))
 q, k, v = t(2, 3, 4), t(2, 5, 4, seed=1), t(2, 5, 2, seed=2)
 mask = t(3, 5, seed=3) > 0
@@ -152,6 +219,10 @@ row("F.scaled_dot_product_attention", n(F.scaled_dot_product_attention(q, k, v))
     n(F.scaled_dot_product_attention(q, k, v, attn_mask=mask)),
     n(F.scaled_dot_product_attention(q, k, v, attn_mask=t(3, 5, seed=4))),
     n(F.scaled_dot_product_attention(q, k, v, attn_mask=torch.tensor([0.0, float("-inf"), 0, 0, 1]))))
+heads = t(2, 6, 3, 4), t(2, 2, 3, 4, seed=1), t(2, 2, 3, 4, seed=2)
+row("`enable_gqa=`, `scale=`, `is_causal=` of `F.scaled_dot_product_attention`", *both(
+    lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=0.3, enable_gqa=True), *heads, t(3, 3, seed=3)),
+    *both(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True), *heads))
 row("F.embedding", n(F.embedding(torch.tensor([1, 0, 1]), x)))
 row("F.one_hot", n(F.one_hot(torch.tensor([1, 0, 3]), 4)))
 row("torch.cat", n(torch.cat([x, y], 1)))

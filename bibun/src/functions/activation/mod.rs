@@ -1,6 +1,7 @@
 //! Activation functions.
 
 mod exponential_unit;
+mod gated;
 mod gelu;
 mod joined;
 mod relu;
@@ -9,6 +10,7 @@ mod sigmoid;
 mod softmax;
 
 pub use exponential_unit::*;
+pub use gated::*;
 pub use gelu::*;
 pub use joined::*;
 pub use relu::*;
@@ -20,6 +22,7 @@ pub use softmax::*;
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     [
         exponential_unit::samples(),
+        gated::samples(),
         gelu::samples(),
         joined::samples(),
         relu::samples(),

@@ -6,6 +6,7 @@ use bibun_array::{
 };
 
 use crate::batch::Batched;
+use crate::call::composite;
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
@@ -56,6 +57,28 @@ pub fn log_softmax(x: impl Into<Variable>, axis: isize) -> Variable {
     Softmax::of("log_softmax", x.into(), axis)
 }
 method!(log_softmax, axis: isize);
+
+/// Computes the softmax of the opposite numbers, `yᵢ = exp(-xᵢ) / Σⱼ exp(-xⱼ)`: the smallest element
+/// gets the greatest part.
+///
+/// Shapes: x any → the same.
+/// Types: floats; integers give f64.
+/// Gradient: `y (Σ gy y - gy)`; see [`softmax`].
+///
+/// # Panics
+/// Panics if there is no such axis.
+///
+/// ```
+/// use bibun::{functions::softmin, Variable};
+/// let y = softmin(&Variable::new([[0.0, 1000.0, 0.0]]), 1);
+/// assert_eq!(y.to_vec::<f64>(), [0.5, 0.0, 0.5]);
+/// ```
+#[track_caller]
+pub fn softmin(x: impl Into<Variable>, axis: isize) -> Variable {
+    let _whole = composite("softmin");
+    softmax(-to_float(x.into()), axis)
+}
+method!(softmin, axis: isize);
 
 /// `x - shift`, for a shift that is no smaller than x; 0 where both are ∞.
 struct Below;
@@ -214,6 +237,15 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
                 "softmax",
                 move |x| vec![softmax(&x[0], axis)],
                 move |x| vec![along_axis(&x[0], at, softmax_of)],
+            )
+            .input(&shape, range.clone()),
+        );
+        let softmin_of = move |x: &[f64]| softmax_of(&x.iter().map(|x| -x).collect::<Vec<_>>());
+        samples.push(
+            Sample::new(
+                "softmin",
+                move |x| vec![softmin(&x[0], axis)],
+                move |x| vec![along_axis(&x[0], at, softmin_of)],
             )
             .input(&shape, range.clone()),
         );

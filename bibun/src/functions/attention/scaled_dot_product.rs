@@ -51,7 +51,8 @@ pub fn attention(
     let _whole = composite("attention");
     let (query, key, value, mask) = (query.into(), key.into(), value.into(), mask.into());
     check("attention", &query, &key, Some(&value), mask.get());
-    averages(query, key, value, mask.get(), false)
+    let rule = rule(&query, false);
+    averages(rule, query, key, value, mask.get())
 }
 
 /// Computes [`attention`] in which no query attends to a key behind its own position, as if the mask
@@ -81,7 +82,8 @@ pub fn causal_attention(
     let _whole = composite("causal_attention");
     let (query, key, value, mask) = (query.into(), key.into(), value.into(), mask.into());
     check("causal_attention", &query, &key, Some(&value), mask.get());
-    averages(query, key, value, mask.get(), true)
+    let rule = rule(&query, true);
+    averages(rule, query, key, value, mask.get())
 }
 
 /// Computes the attention of each query to each key: `softmax(q kᵀ / √d)` over the keys, or over
@@ -125,7 +127,7 @@ fn weights(query: Variable, key: Variable, mask: Option<&Variable>) -> Variable 
     weights_by(rule, &cast(query, dtype), &key, mask)
 }
 
-fn rule(query: &Variable, causal: bool) -> Attention {
+pub(super) fn rule(query: &Variable, causal: bool) -> Attention {
     let size = query.shape()[query.rank() - 1];
     let scale = 1.0 / (size as f64).sqrt();
     Attention { causal, scale }
@@ -143,8 +145,11 @@ fn weights_by(
     let causal = rule.causal.then(|| {
         let shape = scores.shape();
         let sizes = Shape::new(&shape[shape.rank() - 2..]);
-        let mask = Array::ones(sizes, DType::Bool).tril(0);
-        Variable::constant(mask).to(scores.device())
+        let causal = Array::ones(sizes, DType::Bool).tril(0);
+        // Repeated values are on every device, so the scores alone do not tell where the others are.
+        let device =
+            (mask.into_iter().chain([&scores, query, key])).find_map(Variable::known_device);
+        Variable::constant(causal).to(device.unwrap_or(array::cpu()))
     });
     match (causal, mask) {
         (None, None) => softmax(scores, -1),
@@ -161,14 +166,13 @@ fn weights_by(
 
 /// Applies the function to inputs of one dtype, with equal axes in front.
 #[track_caller]
-fn averages(
+pub(super) fn averages(
+    rule: Attention,
     query: Variable,
     key: Variable,
     value: Variable,
     mask: Option<&Variable>,
-    causal: bool,
 ) -> Variable {
-    let rule = rule(&query, causal);
     let dtype = float_of(query.dtype(), [&key, &value]);
     let parts = [query, key, value].map(|x| {
         let shape = x.shape();
@@ -187,7 +191,7 @@ fn averages(
         let specs = parts.each_ref().map(|(x, ..)| x.spec());
         let names = ["query [.., q, d]", "key [.., k, d]", "value [.., k, v]"];
         let named: Vec<(&str, &Spec)> = names.into_iter().zip(&specs).collect();
-        let name = if causal {
+        let name = if rule.causal {
             "causal_attention"
         } else {
             "attention"
@@ -453,7 +457,7 @@ impl Function for AttentionGradient {
 }
 
 #[track_caller]
-fn check(
+pub(super) fn check(
     function: &'static str,
     query: &Variable,
     key: &Variable,

@@ -2,93 +2,43 @@
 
 use bibun_array::{Array, DType, keep_dims, ops};
 
+use super::options::options;
 use crate::batch::Batched;
 use crate::call::composite;
 use crate::context::Context;
+use crate::error::{Error, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient, Examples};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::families::call;
 use crate::functions::fused::fused;
 use crate::functions::{
-    Reduction, ShiftedExp, cast, expand_dims, gather, log_softmax, not_equal, reshape, scatter_add,
-    shifted_exp, sum, take, to_float, to_indices, where_,
+    Reduction, ShiftedExp, cast, expand_dims, gather, log_softmax, moveaxis, not_equal, one_hot,
+    reshape, scatter_add, shifted_exp, sum, take, to_float, to_indices, where_,
 };
 use crate::variable::Variable;
 
-/// Options of [`softmax_cross_entropy_with`] and [`nll_loss_with`]. A [`Reduction`] converts into
-/// them.
-///
-/// ```
-/// use bibun::functions::{CrossEntropyOptions, Reduction};
-/// let options = CrossEntropyOptions::new().reduction(Reduction::Sum);
-/// assert_eq!(options.ignore_index, -1);
-/// ```
-#[derive(Clone, Debug)]
-pub struct CrossEntropyOptions {
-    /// The reduction of the losses. Defaults to their mean.
-    pub reduction: Reduction,
-    /// The class number of examples that are ignored. Defaults to -1.
-    pub ignore_index: i64,
-    /// A weight for each class `[c]`, by which the losses of its examples are multiplied. The mean
-    /// divides by the sum of the weights of all examples that are not ignored, as in PyTorch; with
-    /// probabilities as targets, by the number of examples. Defaults to no weights.
-    pub class_weight: Option<Variable>,
-}
-
-impl Default for CrossEntropyOptions {
-    fn default() -> Self {
-        Self {
-            reduction: Reduction::Mean,
-            ignore_index: -1,
-            class_weight: None,
-        }
-    }
-}
-
-impl CrossEntropyOptions {
-    /// Returns the defaults.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Sets what is made of the losses. Defaults to their mean.
-    #[must_use]
-    pub fn reduction(self, reduction: Reduction) -> Self {
-        Self { reduction, ..self }
-    }
-
-    /// Sets the class number of examples that are ignored. Defaults to -1.
-    #[must_use]
-    pub fn ignore_index(self, ignore_index: i64) -> Self {
-        Self {
-            ignore_index,
-            ..self
-        }
-    }
-
-    /// Sets a factor for each class, `[c]`. Defaults to none.
-    #[must_use]
-    pub fn class_weight(self, class_weight: impl Into<Variable>) -> Self {
-        let class_weight = Some(class_weight.into());
-        Self {
-            class_weight,
-            ..self
-        }
-    }
-}
-
-impl From<Reduction> for CrossEntropyOptions {
-    fn from(reduction: Reduction) -> Self {
-        Self {
-            reduction,
-            ..Self::default()
-        }
-    }
-}
-
-impl From<&Self> for CrossEntropyOptions {
-    fn from(options: &Self) -> Self {
-        options.clone()
+options! {
+    /// Options of [`softmax_cross_entropy_with`] and [`nll_loss_with`]. A [`Reduction`] converts into
+    /// them.
+    ///
+    /// ```
+    /// use bibun::functions::{CrossEntropyOptions, Reduction};
+    /// let options = CrossEntropyOptions::new().reduction(Reduction::Sum);
+    /// assert_eq!(options.ignore_index, -1);
+    /// ```
+    CrossEntropyOptions {
+        /// The class number of examples that are ignored. Defaults to -1.
+        ignore_index: i64 = -1,
+        /// The part of the target's probability that is shared equally by all `c` classes, between 0 and
+        /// 1: the probabilities are `(1 - s) t + s / c` (Szegedy et al., "Rethinking the Inception
+        /// Architecture for Computer Vision", 2016). Defaults to 0.
+        label_smoothing: f64 = 0.0,
+        ;
+        /// A weight for each class `[c]`, by which the losses of its examples are multiplied, and the
+        /// terms of the class under label smoothing. The mean divides by the sum of the weights of all
+        /// examples that are not ignored, as in PyTorch; with probabilities as targets, by the number of
+        /// examples. Defaults to no weights.
+        class_weight,
     }
 }
 
@@ -121,13 +71,14 @@ pub fn softmax_cross_entropy(x: impl Into<Variable>, t: impl Into<Variable>) -> 
 }
 
 /// Computes [`softmax_cross_entropy`] with options: another reduction, another class number to
-/// ignore, or class weights.
+/// ignore, class weights, or label smoothing.
 ///
 /// Shapes: x, t as for [`softmax_cross_entropy`] → `[]`, or one loss for each example under
 /// [`Reduction::None`]: the shape of x without the classes.
 ///
 /// # Panics
-/// Panics as [`softmax_cross_entropy`] does, or if there is not one weight for each class.
+/// Panics as [`softmax_cross_entropy`] does, if there is not one weight for each class, or if
+/// `label_smoothing` is not between 0 and 1.
 ///
 /// ```
 /// use bibun::{functions::{softmax_cross_entropy_with, Reduction}, Variable};
@@ -149,28 +100,22 @@ pub fn softmax_cross_entropy_with(
         mismatch(function, &x.spec(), &t.spec())
     };
     if t.dtype() == DType::I64 {
-        return of_classes(function, t, x, &options, |x, t| {
+        let losses = |x, t| {
             let [losses, ..] = crate::apply(SoftmaxCrossEntropy, [x, t]);
             losses
+        };
+        return of_classes(function, t, x, &options, losses, |x, axis| {
+            log_softmax(x, axis)
         });
     }
     let (x_spec, t_spec) = (x.spec(), t.spec());
     if x_spec.shape != t_spec.shape {
         mismatch(function, &x_spec, &t_spec);
     }
-    let mut t = cast(t, x_spec.dtype);
-    if let Some(weight) = &options.class_weight {
-        let weight = expect_weight(function, weight, &x_spec, axis);
-        let mut along = vec![1; x_spec.shape.rank()];
-        along[axis] = x_spec.shape[axis];
-        t *= reshape(weight, along);
-    }
-    let axis = axis as isize;
-    let log_p = log_softmax(x, axis);
-    // A probability of 0 times -∞ is 0 here.
-    let nothing = (t.equal(0.0)).logical_and(log_p.equal(f64::NEG_INFINITY));
-    let losses = -sum(t * nothing.where_(0.0, log_p), axis);
-    options.reduction.of(losses)
+    let t = distribution(function, cast(t, x_spec.dtype), &options, axis);
+    options
+        .reduction
+        .of(of_distribution(log_softmax(x, axis as isize), t, axis))
 }
 
 /// Computes the mean negative log likelihood of classes, `-p[t]`, for log probabilities `p` such as
@@ -200,7 +145,8 @@ pub fn nll_loss(log_probabilities: impl Into<Variable>, classes: impl Into<Varia
 /// Shapes: as for [`nll_loss`] → `[]`, or one loss for each example under [`Reduction::None`].
 ///
 /// # Panics
-/// Panics as [`nll_loss`] does, or if there is not one weight for each class.
+/// Panics as [`nll_loss`] does, if there is not one weight for each class, or if `label_smoothing` is
+/// not between 0 and 1.
 ///
 /// ```
 /// use bibun::{functions::{nll_loss_with, Reduction}, Variable};
@@ -216,10 +162,11 @@ pub fn nll_loss_with(
 ) -> Variable {
     let _whole = composite("nll_loss");
     let (x, t) = (to_float(log_probabilities.into()), to_indices(classes));
-    of_classes("nll_loss", t, x, &options.into(), |x, t| {
+    let losses = |x, t| {
         let [losses] = crate::apply(NegativeLogLikelihood, [x, t]);
         losses
-    })
+    };
+    of_classes("nll_loss", t, x, &options.into(), losses, |x, _| x)
 }
 
 /// Returns the axis of the classes, of one example `[c]` or of many `[n, c, ..]`.
@@ -231,7 +178,8 @@ fn class_axis(x: &Variable) -> Option<usize> {
 }
 
 /// Computes the losses of examples with class numbers by a function of scores `[n, c, ..]` and
-/// valid class numbers `[n, 1, ..]`, with 0 for the ignored examples.
+/// valid class numbers `[n, 1, ..]`, with 0 for the ignored examples. Under label smoothing, they are
+/// those of log probabilities and of a distribution over all classes.
 #[track_caller]
 fn of_classes(
     function: &'static str,
@@ -239,6 +187,7 @@ fn of_classes(
     x: Variable,
     options: &CrossEntropyOptions,
     losses: impl FnOnce(Variable, Variable) -> Variable,
+    log_p: impl FnOnce(Variable, isize) -> Variable,
 ) -> Variable {
     let (x_spec, t_spec) = (x.spec(), t.spec());
     let axis = class_axis(&x)
@@ -248,18 +197,62 @@ fn of_classes(
     };
     let mut weight = not_equal(&t, options.ignore_index);
     let valid = where_(&weight, t, 0);
-    let classes = expand_dims(&valid, axis as isize);
-    let found = match axis {
-        0 => losses(expand_dims(x, 0), expand_dims(classes, 0)),
-        _ => losses(x, classes),
+    let smooth = options.label_smoothing != 0.0;
+    let mut losses = if smooth {
+        let classes = one_hot(&valid, x_spec.shape[axis], x_spec.dtype);
+        let classes = moveaxis(classes, -1, axis as isize);
+        let t = distribution(function, classes, options, axis);
+        of_distribution(log_p(x, axis as isize), t, axis)
+    } else {
+        let classes = expand_dims(&valid, axis as isize);
+        let found = match axis {
+            0 => losses(expand_dims(x, 0), expand_dims(classes, 0)),
+            _ => losses(x, classes),
+        };
+        reshape(found, &t_spec.shape)
     };
-    let mut losses = where_(&weight, reshape(found, &t_spec.shape), 0.0);
+    losses = where_(&weight, losses, 0.0);
     if let Some(factors) = &options.class_weight {
         let factors = take(expect_weight(function, factors, &x_spec, axis), valid, 0);
         weight = where_(weight, factors, 0.0);
-        losses *= &weight;
+        if !smooth {
+            losses *= &weight;
+        }
     }
     options.reduction.of_weighted(losses, &weight)
+}
+
+/// Returns probabilities of classes, smoothed and multiplied by the classes' weights.
+#[track_caller]
+fn distribution(
+    function: &'static str,
+    mut t: Variable,
+    options: &CrossEntropyOptions,
+    axis: usize,
+) -> Variable {
+    let spec = t.spec();
+    let smoothing = options.label_smoothing;
+    if !(0.0..=1.0).contains(&smoothing) {
+        let what = format!("`label_smoothing` is {smoothing}, it must be between 0 and 1");
+        raise(Error::argument(function, what));
+    }
+    if smoothing != 0.0 {
+        t = t * (1.0 - smoothing) + smoothing / spec.shape[axis] as f64;
+    }
+    if let Some(weight) = &options.class_weight {
+        let weight = expect_weight(function, weight, &spec, axis);
+        let mut along = vec![1; spec.shape.rank()];
+        along[axis] = spec.shape[axis];
+        t *= reshape(weight, along);
+    }
+    t
+}
+
+/// Computes `-Σ t log p` over the classes. A probability of 0 times -∞ is 0 here.
+#[track_caller]
+fn of_distribution(log_p: Variable, t: Variable, axis: usize) -> Variable {
+    let nothing = (t.equal(0.0)).logical_and(log_p.equal(f64::NEG_INFINITY));
+    -sum(t * nothing.where_(0.0, log_p), axis as isize)
 }
 
 #[track_caller]
@@ -578,6 +571,50 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             .input([2, 3], 0.1..0.9),
         );
     }
+    for weighted in [false, true] {
+        let smoothed =
+            move |x: &[Variable]| options(Reduction::Mean, weighted, x).label_smoothing(0.3);
+        let targets = Variable::constant([[1i64, 2], [-1, 0]]);
+        let of_log_p = targets.clone();
+        let reference = move |x: &[Array]| {
+            let x = x[0].to_vec::<f64>();
+            let t = [1i64, 2, -1, 0];
+            let all = [0i64, 1, 2].map(|class| losses(&x, &[class; 4], 2, weighted));
+            let own = losses(&x, &t, 2, weighted).into_iter().enumerate();
+            let total: f64 = own
+                .filter(|&(place, _)| t[place] != -1)
+                .map(|(place, own)| {
+                    0.7 * own + 0.1 * all.iter().map(|losses| losses[place]).sum::<f64>()
+                })
+                .sum();
+            vec![Array::scalar(total / if weighted { 4.0 } else { 3.0 })]
+        };
+        samples.push(
+            Sample::new(
+                "softmax_cross_entropy",
+                move |x| {
+                    vec![softmax_cross_entropy_with(
+                        &x[0],
+                        beside(x, &targets),
+                        smoothed(x),
+                    )]
+                },
+                reference,
+            )
+            .input([2, 3, 2], range.clone()),
+        );
+        samples.push(
+            Sample::new(
+                "nll_loss",
+                move |x| {
+                    let p = log_softmax(&x[0], 1);
+                    vec![nll_loss_with(p, beside(x, &of_log_p), smoothed(x))]
+                },
+                reference,
+            )
+            .input([2, 3, 2], range.clone()),
+        );
+    }
     samples
 }
 
@@ -732,6 +769,29 @@ mod tests {
                 [0.0; 9]
             );
         }
+    }
+
+    /// The numbers are PyTorch's, of `F.cross_entropy` with `label_smoothing=0.1`.
+    #[test]
+    fn smooth_labels() {
+        let x = Variable::new([[1.0, -2.0, 0.5], [0.5, 0.25, 1.0], [1.0, 2.0, 3.0]]);
+        let weight = Variable::constant([0.5, 7.0, 2.0]);
+        let options = CrossEntropyOptions::new().label_smoothing(0.1);
+        let classes = Variable::constant([0i64, 2, -1]);
+        let loss = softmax_cross_entropy_with(&x, &classes, &options);
+        assert!((loss.item::<f64>() - 0.6973839012350086).abs() < 1e-14);
+        let options = options.class_weight(&weight);
+        let loss = softmax_cross_entropy_with(&x, &classes, &options);
+        assert!((loss.item::<f64>() - 1.141032189937559).abs() < 1e-14);
+        let shares = Variable::constant([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0], [0.2, 0.3, 0.5]]);
+        let loss = softmax_cross_entropy_with(&x, &shares, &options);
+        assert!((loss.item::<f64>() - 6.789590338658449).abs() < 1e-14);
+        let options = CrossEntropyOptions::new().label_smoothing(1.5);
+        let message = attempt(|| softmax_cross_entropy_with(&x, &classes, &options)).unwrap_err();
+        assert!(
+            message.to_string().contains("`label_smoothing` is 1.5"),
+            "{message}"
+        );
     }
 
     #[test]

@@ -68,7 +68,8 @@ pub fn huber_loss_with(
     delta: f64,
     reduction: Reduction,
 ) -> Variable {
-    of_errors("huber_loss", [x.into(), t.into()], reduction, |x, t| {
+    let inputs = [("x", x.into()), ("t", t.into())];
+    of_errors("huber_loss", inputs, reduction, |[x, t]| {
         huber(subtract(x, t), delta)
     })
 }

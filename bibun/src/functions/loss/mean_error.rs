@@ -2,7 +2,7 @@
 
 use crate::call::composite;
 use crate::error::mismatch;
-use crate::functions::{Reduction, absolute_error, cast, float_of, squared_error, to_float};
+use crate::functions::{Reduction, absolute_error, cast, float_of, squared_error};
 use crate::variable::Variable;
 
 /// Computes the mean squared error, `Σ (x - t)² / size`.
@@ -47,8 +47,10 @@ pub fn mean_squared_error_with(
     t: impl Into<Variable>,
     reduction: Reduction,
 ) -> Variable {
-    let inputs = [x.into(), t.into()];
-    of_errors("mean_squared_error", inputs, reduction, squared_error)
+    let inputs = [("x", x.into()), ("t", t.into())];
+    of_errors("mean_squared_error", inputs, reduction, |[x, t]| {
+        squared_error(x, t)
+    })
 }
 
 /// Computes the mean absolute error, `Σ |x - t| / size`.
@@ -93,36 +95,40 @@ pub fn mean_absolute_error_with(
     t: impl Into<Variable>,
     reduction: Reduction,
 ) -> Variable {
-    let inputs = [x.into(), t.into()];
-    of_errors("mean_absolute_error", inputs, reduction, absolute_error)
+    let inputs = [("x", x.into()), ("t", t.into())];
+    of_errors("mean_absolute_error", inputs, reduction, |[x, t]| {
+        absolute_error(x, t)
+    })
 }
 
-/// Computes a loss by reducing errors, which are computed in the accumulator's dtype and rounded once.
+/// Computes a loss by reducing errors of inputs of one shape, which are computed in the accumulator's
+/// dtype and rounded once.
 #[track_caller]
-pub(super) fn of_errors(
+pub(super) fn of_errors<const N: usize>(
     function: &'static str,
-    [x, t]: [Variable; 2],
+    inputs: [(&'static str, Variable); N],
     reduction: Reduction,
-    error: impl FnOnce(Variable, Variable) -> Variable,
+    errors: impl FnOnce([Variable; N]) -> Variable,
 ) -> Variable {
     let _whole = composite(function);
-    let (x, t) = alike(function, x, t);
-    let dtype = float_of(x.dtype(), [&t]);
-    let [x, t] = [x, t].map(|value| {
-        let computed = value.dtype().accumulator();
-        cast(value, computed)
-    });
-    cast(reduction.of(to_float(error(x, t))), dtype)
+    let inputs = alike(function, inputs);
+    let dtype = float_of(inputs[0].dtype(), &inputs[1..]);
+    let inputs = inputs.map(|x| cast(x, dtype.accumulator()));
+    cast(reduction.of(errors(inputs)), dtype)
 }
 
-/// Raises an error for predictions and targets of different shapes.
+/// Raises an error for inputs of different shapes.
 #[track_caller]
-pub(super) fn alike(function: &'static str, x: Variable, t: Variable) -> (Variable, Variable) {
-    if x.shape() != t.shape() {
-        let inputs = [("x", &x.spec()), ("t", &t.spec())];
+pub(super) fn alike<const N: usize>(
+    function: &'static str,
+    inputs: [(&'static str, Variable); N],
+) -> [Variable; N] {
+    let specs = inputs.each_ref().map(|(name, x)| (*name, x.spec()));
+    if specs.iter().any(|(_, spec)| spec.shape != specs[0].1.shape) {
+        let inputs = specs.each_ref().map(|(name, spec)| (*name, spec));
         mismatch(function, &inputs, "shapes must be equal")
     }
-    (x, t)
+    inputs.map(|(_, x)| x)
 }
 
 #[cfg(test)]

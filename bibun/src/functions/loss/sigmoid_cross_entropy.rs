@@ -1,11 +1,9 @@
 //! Cross entropy of binary targets.
 
-use bibun_array::DType;
-
-use super::mean_error::alike;
+use super::binary_cross_entropy::of_answers;
 use crate::call::composite;
 use crate::functions::families::{call, element_function};
-use crate::functions::{Reduction, cast, not_equal, to_float, to_indices, where_};
+use crate::functions::{BinaryCrossEntropyOptions, Reduction};
 use crate::variable::Variable;
 
 /// Computes the mean cross entropy of binary targets and the sigmoid of scores,
@@ -31,39 +29,40 @@ pub fn sigmoid_cross_entropy(x: impl Into<Variable>, t: impl Into<Variable>) -> 
     sigmoid_cross_entropy_with(x, t, Reduction::Mean)
 }
 
-/// Computes [`sigmoid_cross_entropy`] with another reduction.
+/// Computes [`sigmoid_cross_entropy`] with options: another reduction, weights of the elements, or
+/// weights of the positive answers.
 ///
 /// Shapes: x, t of one shape → `[]`, or the same shape under [`Reduction::None`].
 ///
 /// # Panics
-/// Panics if the shapes differ.
+/// Panics if the shapes differ or the weights do not broadcast to them.
 ///
 /// ```
-/// use bibun::{functions::{sigmoid_cross_entropy_with, Reduction}, Variable};
+/// use bibun::functions::{sigmoid_cross_entropy_with, BinaryCrossEntropyOptions, Reduction};
+/// use bibun::Variable;
 /// let x = Variable::new([0.0, 1000.0, 3.0]);
 /// let t = Variable::constant([1i64, 0, -1]);
 /// let losses = sigmoid_cross_entropy_with(&x, &t, Reduction::None);
 /// assert_eq!(losses.to_vec::<f64>(), [2f64.ln(), 1000.0, 0.0]);
+///
+/// let options = BinaryCrossEntropyOptions::new().reduction(Reduction::None).pos_weight(3.0);
+/// let losses = sigmoid_cross_entropy_with(&x, &t, options);
+/// assert_eq!(losses.to_vec::<f64>(), [3.0 * 2f64.ln(), 1000.0, 0.0]);
 /// ```
 #[track_caller]
 pub fn sigmoid_cross_entropy_with(
     x: impl Into<Variable>,
     t: impl Into<Variable>,
-    reduction: Reduction,
+    options: impl Into<BinaryCrossEntropyOptions>,
 ) -> Variable {
     let _whole = composite("sigmoid_cross_entropy");
-    let (x, t) = (to_float(x.into()), to_indices(t));
-    let (x, t) = alike("sigmoid_cross_entropy", x, t);
-    let counted = (t.dtype() == DType::I64).then(|| not_equal(&t, -1));
-    let t = cast(t, x.dtype());
-    let mut losses = call(SigmoidCrossEntropy::function(), &[], [x, t]);
-    if let Some(counted) = &counted {
-        losses = where_(counted, losses, 0.0);
-    }
-    match counted {
-        Some(counted) => reduction.of_weighted(losses, &counted),
-        None => reduction.of(losses),
-    }
+    of_answers(
+        "sigmoid_cross_entropy",
+        [x.into(), t.into()],
+        &options.into(),
+        |inputs| call(SigmoidCrossEntropy::function(), &[], inputs),
+        |inputs| call(WeightedSigmoidCrossEntropy::function(), &[], inputs),
+    )
 }
 
 /// `w |x| + log(1 + e^-|x|)`, where `w` is the probability of the class that x speaks against; 0 ·
@@ -90,6 +89,21 @@ element_function! {
     value: loss!(x, x.greater(0.0).where_(1.0 - t, t));
     fused(a, b; gy): slope!(a, b, gy);
     fused(a; gy): -(gy * a);
+}
+
+struct WeightedSigmoidCrossEntropy;
+
+element_function! {
+    WeightedSigmoidCrossEntropy = "sigmoid_cross_entropy", [x, t, v] [];
+    // v t softplus(-x) + (1 - t) softplus(x); 0 · ∞ is 0 here.
+    value: {
+        let (own, rest) = (v * t, 1.0 - t);
+        own.equal(0.0).where_(0.0, own * own.equal(0.0).where_(0.0, -x).softplus())
+            + rest.equal(0.0).where_(0.0, rest * rest.equal(0.0).where_(0.0, x).softplus())
+    };
+    derivative(a, b, c; gy): gy * (a.sigmoid() * (1.0 - b) - (-a).sigmoid() * (c * b));
+    derivative(a, c; gy): gy * (c * (-a).softplus() - a.softplus());
+    derivative(a, b; gy): gy * b.equal(0.0).where_(0.0, b * b.equal(0.0).where_(0.0, -a).softplus());
 }
 
 #[cfg(test)]
@@ -137,6 +151,27 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             move |x| vec![Array::from_vec(of_answers(&x[0]), [2, 3])],
         )
         .input([2, 3], -2.0..2.0),
+        Sample::new(
+            "sigmoid_cross_entropy",
+            |x| {
+                let options = BinaryCrossEntropyOptions::new()
+                    .pos_weight(&x[2])
+                    .weight(&x[3]);
+                vec![sigmoid_cross_entropy_with(&x[0], &x[1], options)]
+            },
+            |x| {
+                let [x, t, v, w] = [0, 1, 2, 3].map(|i| x[i].to_vec::<f64>());
+                let of = |x: f64, t: f64, v: f64| {
+                    v * t * (1.0 + (-x).exp()).ln() + (1.0 - t) * (1.0 + x.exp()).ln()
+                };
+                let total: f64 = (0..6).map(|i| w[i / 3] * of(x[i], t[i], v[i % 3])).sum();
+                vec![Array::scalar(total / 6.0)]
+            },
+        )
+        .input([2, 3], -2.0..2.0)
+        .input([2, 3], 0.1..0.9)
+        .input([3], 0.5..2.0)
+        .input([2, 1], 0.5..2.0),
     ]
 }
 
@@ -173,6 +208,31 @@ mod tests {
         assert_eq!(first(&x).to_vec::<f64>(), [-tail, tail, 0.0, 0.0, -1.0]);
         let second = grad(|x| first(x).sum(..), &x);
         assert_eq!(second.to_vec::<f64>(), [tail, tail, 0.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn weighted_tails_are_exact() {
+        let infinity = f64::INFINITY;
+        let x = Variable::new([40.0, -40.0, infinity, -infinity, 0.0, -infinity]);
+        let t = Variable::constant([1i64, 0, 1, 0, 1, 1]);
+        let with = |x: &Variable, reduction| {
+            let options = BinaryCrossEntropyOptions::new().reduction(reduction);
+            sigmoid_cross_entropy_with(x, &t, options.pos_weight(3.0))
+        };
+        let tail = (-40f64).exp();
+        let losses = with(&x, Reduction::None).to_vec::<f64>();
+        assert_eq!(
+            losses,
+            [3.0 * tail, tail, 0.0, 0.0, 3.0 * 2f64.ln(), infinity]
+        );
+        let first = |x: &Variable| grad(|x| with(x, Reduction::Sum), x);
+        let slopes = first(&x).to_vec::<f64>();
+        assert_eq!(slopes, [-3.0 * tail, tail, 0.0, 0.0, -1.5, -3.0]);
+        let second = grad(|x| first(x).sum(..), &x);
+        assert_eq!(
+            second.to_vec::<f64>(),
+            [3.0 * tail, tail, 0.0, 0.0, 0.75, 0.0]
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod arithmetic;
 mod comparison;
 mod derivatives;
+mod distance;
 mod elementwise;
 mod error_function;
 mod exponential;
@@ -26,6 +27,7 @@ use crate::functions::special::of_special;
 
 pub use arithmetic::*;
 pub use comparison::*;
+pub use distance::*;
 pub use elementwise::*;
 pub use error_function::*;
 pub use exponential::*;
@@ -81,6 +83,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     [
         arithmetic::samples(),
         comparison::samples(),
+        distance::samples(),
         derivatives::samples(),
         elementwise::samples(),
         error_function::samples(),

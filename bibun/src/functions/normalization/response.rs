@@ -9,14 +9,15 @@ use crate::variable::Variable;
 
 /// Divides elements by a power of the squares of neighbouring channels,
 /// `y[n, i] = x[n, i] / (k + alpha Σⱼ x[n, j]²)^beta` over the `size` channels j around i, with
-/// those outside as 0 (Krizhevsky, Sutskever and Hinton 2012, section 3.3).
+/// those outside as 0 (Krizhevsky, Sutskever and Hinton 2012, section 3.3). An even size has one channel
+/// more below i than above.
 ///
 /// Shapes: x `[n, c, d..]` → the same.
 /// Types: x floats; integers give f64.
 /// Gradient: through the sums too.
 ///
 /// # Panics
-/// Panics if x has no axis of channels or `size` is not odd.
+/// Panics if x has no axis of channels or `size` is 0.
 ///
 /// ```
 /// use bibun::{functions::local_response_normalization, Variable};
@@ -38,15 +39,17 @@ pub fn local_response_normalization(
     let dtype = x.dtype();
     let x = cast(x, dtype.accumulator());
     super::batch::expect_channels(function, &x);
-    if size.is_multiple_of(2) {
-        let what = format!("the size is {size}, it must be odd");
-        raise(Error::argument(function, what));
+    if size == 0 {
+        raise(Error::argument(
+            function,
+            "the size is 0, it must be positive",
+        ));
     }
     let channels = x.shape()[1];
     // A window that reaches beyond the outermost channels adds nothing.
     let size = size.min((2 * channels).saturating_sub(1).max(1));
     let mut widths = vec![(0, 0); x.rank()];
-    widths[1] = (size / 2, size / 2);
+    widths[1] = (size / 2, (size - 1) / 2);
     let squares = pad(square(&x), &widths, 0.0);
     let shifted = |by: usize| {
         let (start, stop) = (Some(by as isize), Some((by + channels) as isize));
@@ -80,7 +83,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             let element = |i: usize| {
                 let channel = i / inner % channels;
                 let first = channel.saturating_sub(size / 2);
-                let last = (channel + size / 2).min(channels - 1);
+                let last = (channel + (size - 1) / 2).min(channels - 1);
                 let squares = (first..=last).map(|j| x[i - channel * inner + j * inner].powi(2));
                 x[i] / (2.0 + 0.5 * squares.sum::<f64>()).powf(0.75)
             };
@@ -92,6 +95,8 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         sample([2, 4].into(), 3),
         sample([1, 3, 2].into(), 5),
         sample([2, 2, 1, 2].into(), 1),
+        sample([2, 5].into(), 4),
+        sample([1, 3, 2].into(), 2),
     ]
 }
 
@@ -100,14 +105,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_even_size_has_no_middle() {
+    fn sizes_are_positive_and_may_be_large() {
         let x = Variable::new([[1.0, 2.0]]);
-        let message = crate::attempt(|| local_response_normalization(&x, 2, 2.0, 1.0, 1.0))
-            .expect_err("an error")
-            .to_string();
-        assert!(
-            message.contains("the size is 2, it must be odd"),
-            "{message}"
-        );
+        let with = |size| local_response_normalization(&x, size, 1.0, 1.0, 1.0);
+        let error = crate::attempt(|| with(0)).expect_err("an error");
+        assert!(error.to_string().contains("the size is 0"), "{error}");
+        assert_eq!(with(2).to_vec::<f64>(), [1.0 / 2.0, 2.0 / 6.0]);
+        for size in [3, 4, 5, usize::MAX] {
+            assert_eq!(with(size).to_vec::<f64>(), [1.0 / 6.0, 2.0 / 6.0]);
+        }
     }
 }

@@ -14,7 +14,8 @@ const ADAPTIVE_NAMES: [&str; 2] = ["adaptive_avg_pool", "adaptive_avg_pool_trans
 /// Computes the averages of windows over the last axes, `y[.., o] = Σⱼ x[.., o s + j d − p] / k`.
 ///
 /// The kernel has one size for each of these axes. Padding is of zeros;
-/// [`Pooling::count_include_pad`] sets whether it counts.
+/// [`Pooling::count_include_pad`] sets whether it counts, and [`Pooling::divisor`] another number than
+/// that of the elements.
 ///
 /// Shapes: x `[.., h, w]` → `[.., (h + 2p − (k − 1)d − 1)/s + 1, ..]`, rounded down, or up with
 /// [`Pooling::ceil_mode`]; likewise over one, three or more axes.
@@ -170,6 +171,20 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             },
         )
         .input([2, 4, 2, 3], range.clone()),
+        Sample::new(
+            "avg_pool",
+            |x| {
+                let pooling = Pooling::new([2, 3]).padding([1, 1]).stride(1).divisor(5);
+                vec![avg_pool(&x[0], pooling)]
+            },
+            |x| {
+                let pooling: [&[usize]; 4] = [&[2, 3], &[1, 1], &[1, 1], &[1, 1]];
+                vec![reference(&x[0], pooling, &[4, 4], |seen, _| {
+                    mean_of(seen, 5)
+                })]
+            },
+        )
+        .input([2, 3, 4], range.clone()),
         Sample::new(
             "adaptive_avg_pool",
             |x| vec![adaptive_avg_pool(&x[0], [3, 2])],

@@ -5,14 +5,20 @@
 //! derivatives are those of gathering.
 
 mod average;
+mod fractional;
+mod grid;
 mod interpolate;
 mod maximum;
+mod power;
 mod shuffle;
 mod window;
 
 pub use average::*;
+pub use fractional::*;
+pub use grid::*;
 pub use interpolate::*;
 pub use maximum::*;
+pub use power::*;
 pub use shuffle::*;
 pub use window::{Pooling, PoolingPadding};
 
@@ -20,8 +26,11 @@ pub use window::{Pooling, PoolingPadding};
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     [
         average::samples(),
-        maximum::samples(),
+        fractional::samples(),
+        grid::samples(),
         interpolate::samples(),
+        maximum::samples(),
+        power::samples(),
         shuffle::samples(),
     ]
     .concat()

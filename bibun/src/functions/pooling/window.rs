@@ -34,6 +34,7 @@ pub struct Pooling {
     dilation: Shape,
     ceil_mode: bool,
     count_include_pad: bool,
+    divisor: Option<usize>,
 }
 
 /// The padding of a [`Pooling`]: a number for all axes, a number or a pair of numbers for each, or a
@@ -115,6 +116,7 @@ impl Pooling {
             dilation: Shape::from(1),
             ceil_mode: false,
             count_include_pad: true,
+            divisor: None,
         }
     }
 
@@ -158,6 +160,20 @@ impl Pooling {
         }
     }
 
+    /// Sets the number by which the sum of a window is divided in an average, instead of the number of
+    /// its elements; 1 gives sums.
+    ///
+    /// ```
+    /// use bibun::{functions::{avg_pool, Pooling}, Variable};
+    /// let x = Variable::new([[1.0, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(avg_pool(&x, Pooling::new([2, 2]).divisor(1)).to_vec::<f64>(), [10.0]);
+    /// ```
+    #[must_use]
+    pub fn divisor(self, divisor: usize) -> Self {
+        let divisor = Some(divisor);
+        Self { divisor, ..self }
+    }
+
     /// Returns the stencil of each of the last axes of x, with the weights of averages.
     #[track_caller]
     pub(super) fn stencil(&self, function: &'static str, x: &Variable) -> Arc<[Stencil]> {
@@ -183,6 +199,9 @@ impl Pooling {
                     format!("there are {count} {name} for the {axes} axes of kernel = {kernel}");
                 raise(Error::argument(function, what));
             }
+        }
+        if self.divisor == Some(0) {
+            raise(Error::argument(function, "divisor = 0 must be positive"));
         }
         let sizes = last_sizes(function, x, axes);
         let stencil = (0..axes).map(|axis| self.axis_stencil(axis, sizes[axis]));
@@ -227,7 +246,12 @@ impl Pooling {
                 true => before(i, padded),
                 false => own.len(),
             };
-            let weight = 1.0 / counted as f64;
+            let weight = match self.divisor {
+                None => 1.0 / counted as f64,
+                // The weights of the axes are multiplied.
+                Some(divisor) if axis == 0 => 1.0 / divisor as f64,
+                Some(_) => 1.0,
+            };
             own.map(move |tap| (i * stride + tap * dilation - padding, weight))
         });
         let stencil = Stencil::new(size, of_each);

@@ -3,10 +3,12 @@
 //! Under `vmap` every batch element draws its own numbers, as the iterations of a loop would, or
 //! all draw the same: see [`Randomness`](crate::Randomness).
 
+mod activation;
 mod draws;
 mod dropout;
 mod rejection;
 
+pub use activation::*;
 pub(crate) use draws::Random;
 pub use draws::{random_bernoulli, random_normal, random_uniform};
 pub use dropout::dropout;
@@ -15,5 +17,5 @@ pub use rejection::*;
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
-    dropout::samples()
+    [activation::samples(), dropout::samples()].concat()
 }
