@@ -11,6 +11,7 @@ mod identity;
 mod index;
 mod mask;
 mod movement;
+mod overwrite;
 mod pad;
 mod positions;
 mod repeat;
@@ -31,6 +32,7 @@ pub use identity::*;
 pub use index::*;
 pub use mask::*;
 pub use movement::*;
+pub use overwrite::*;
 pub use pad::*;
 pub use positions::*;
 pub use repeat::*;
@@ -63,6 +65,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         index::samples(),
         mask::samples(),
         movement::samples(),
+        overwrite::samples(),
         pad::samples(),
         positions::samples(),
         repeat::samples(),
