@@ -1,7 +1,9 @@
 //! Functions that rearrange, pick, join and convert.
 
+mod border;
 mod cast;
 mod concat;
+mod counted;
 mod creation;
 mod device;
 mod diagonal;
@@ -21,8 +23,10 @@ mod split;
 mod stack;
 mod triangle;
 
+pub use border::*;
 pub use cast::*;
 pub use concat::*;
+pub use counted::*;
 pub use creation::*;
 pub use device::*;
 pub use diagonal::*;
@@ -55,8 +59,11 @@ fn expect_matrix(x: &Spec) -> Result<(), Mismatch> {
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     [
+        border::samples(),
         cast::samples(),
         concat::samples(),
+        counted::samples(),
+        creation::samples(),
         device::samples(),
         diagonal::samples(),
         flatten::samples(),

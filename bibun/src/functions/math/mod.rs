@@ -1,8 +1,10 @@
 //! Mathematical functions: arithmetic, exponentials, trigonometry, reductions.
 
 mod arithmetic;
+mod binning;
 mod comparison;
 mod derivatives;
+mod differences;
 mod elementwise;
 mod error_function;
 mod exponential;
@@ -15,6 +17,7 @@ mod piecewise;
 mod power;
 mod reduction;
 mod rounding;
+mod running;
 mod scan;
 mod sort;
 mod trigonometric;
@@ -25,7 +28,9 @@ use crate::function::no_rule;
 use crate::functions::families::ElementFunction;
 
 pub use arithmetic::*;
+pub use binning::*;
 pub use comparison::*;
+pub use differences::*;
 pub use elementwise::*;
 pub use error_function::*;
 pub use exponential::*;
@@ -38,6 +43,7 @@ pub use piecewise::*;
 pub use power::*;
 pub use reduction::*;
 pub use rounding::*;
+pub use running::*;
 pub use scan::*;
 pub use sort::*;
 pub use trigonometric::*;
@@ -86,8 +92,10 @@ pub(in crate::functions) fn of_operation(operation: Operation) -> &'static Eleme
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     [
         arithmetic::samples(),
+        binning::samples(),
         comparison::samples(),
         derivatives::samples(),
+        differences::samples(),
         elementwise::samples(),
         error_function::samples(),
         exponential::samples(),
@@ -100,6 +108,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         power::samples(),
         reduction::samples(),
         rounding::samples(),
+        running::samples(),
         scan::samples(),
         sort::samples(),
         trigonometric::samples(),
