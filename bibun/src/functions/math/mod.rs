@@ -2,6 +2,7 @@
 
 mod arithmetic;
 mod binning;
+mod bitwise;
 mod comparison;
 mod derivatives;
 mod differences;
@@ -15,12 +16,14 @@ mod logsumexp;
 mod norm;
 mod piecewise;
 mod power;
+mod quantile;
 mod reduction;
 mod rounding;
 mod running;
 mod scan;
 mod sort;
 mod trigonometric;
+mod without_nan;
 
 use bibun_array::formula::Operation;
 
@@ -29,6 +32,7 @@ use crate::functions::families::ElementFunction;
 
 pub use arithmetic::*;
 pub use binning::*;
+pub use bitwise::*;
 pub use comparison::*;
 pub use differences::*;
 pub use elementwise::*;
@@ -41,12 +45,14 @@ pub use logsumexp::*;
 pub use norm::*;
 pub use piecewise::*;
 pub use power::*;
+pub use quantile::*;
 pub use reduction::*;
 pub use rounding::*;
 pub use running::*;
 pub use scan::*;
 pub use sort::*;
 pub use trigonometric::*;
+pub use without_nan::*;
 
 /// Maps operations to functions: most have the same name, some have another, and some have no
 /// function.
@@ -106,12 +112,14 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         norm::samples(),
         piecewise::samples(),
         power::samples(),
+        quantile::samples(),
         reduction::samples(),
         rounding::samples(),
         running::samples(),
         scan::samples(),
         sort::samples(),
         trigonometric::samples(),
+        without_nan::samples(),
     ]
     .concat()
 }
