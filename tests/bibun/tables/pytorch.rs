@@ -132,6 +132,7 @@ pub(crate) fn cases() -> Cases {
     functions(&mut cases);
     losses(&mut cases);
     arrays(&mut cases);
+    parts::of_pytorch(&mut cases);
     optimizers(&mut cases);
     initializers(&mut cases);
     cases

@@ -1,7 +1,8 @@
 //! Results whose size is computed from integers: [`bincount`], [`repeat_interleave`] and [`unique`].
 
-use bibun_array::{Array, DType, cpu, normalize_axis};
+use bibun_array::{Array, DType, Device, cpu, normalize_axis};
 
+use super::index::device_of;
 use crate::batch::Batched;
 use crate::call::composite;
 use crate::error::mismatch;
@@ -110,8 +111,9 @@ pub fn repeat_interleave(
     }
     let repeats = broadcast_to(repeats, size);
     let repeats = Discrete::of(NotNegative("repeat_interleave"), [repeats]);
-    let rows = Discrete::of(Repeats, [repeats]).array();
-    take(&x, constant_beside(&[&x], rows), axis as isize)
+    let device = device_of(&[&x, &repeats]);
+    let rows = Discrete::of(Repeats { device }, [repeats]);
+    take(x, rows, axis as isize)
 }
 method!(repeat_interleave, repeats: impl Into<Variable>, axis: isize);
 
@@ -213,7 +215,10 @@ impl DiscreteRule for Places {
 
 /// Each position as often as it is repeated.
 #[derive(Clone, Debug)]
-struct Repeats;
+struct Repeats {
+    /// The device of the positions.
+    device: Option<&'static dyn Device>,
+}
 
 impl DiscreteRule for Repeats {
     type Inputs = Fixed<1>;
@@ -227,7 +232,7 @@ impl DiscreteRule for Repeats {
     fn forward(&self, [repeats]: [Array; 1]) -> Array {
         let repeats = repeats.to(cpu()).to_vec::<i64>().into_iter().enumerate();
         let rows = repeats.flat_map(|(row, times)| std::iter::repeat_n(row as i64, times as usize));
-        Array::from(rows.collect::<Vec<i64>>())
+        Array::from(rows.collect::<Vec<i64>>()).to(self.device.unwrap_or(cpu()))
     }
     fn batch(&self, _: [Batched; 1]) -> [Batched; 1] {
         no_rule("repeat_interleave", "batch", ADVICE)

@@ -217,8 +217,8 @@ pub fn histogram(x: impl Into<Variable>, bins: impl Into<Bins>) -> (Variable, Va
         }
         Bins::Between(count, low, high) => {
             let x = to_float(x);
-            let edges = cast(linspace(low, high, count.saturating_add(1)), x.dtype());
-            let edges = constant_beside(&[&x], edges.array());
+            let edges = Array::linspace(low, high, count.saturating_add(1)).cast(x.dtype());
+            let edges = constant_beside(&[&x], edges);
             (x, edges)
         }
         Bins::Count(count) => {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use bibun_array::{Array, DType, Scalar, ops};
+use bibun_array::{Array, DType, ops};
 
 use crate::error::mismatch;
 use crate::function::{Fixed, Mismatch, Spec};
@@ -40,7 +40,7 @@ impl<const N: usize> fmt::Debug for Bits<N> {
 /// Functions of two arrays of integers, or of bools if they `allow` them, which are broadcast and
 /// promoted.
 macro_rules! bitwise {
-    ($($(#[$documentation:meta])* $name:ident, bools: $bools:literal, $forward:expr;)+) => {$(
+    ($($(#[$documentation:meta])* $name:ident -> bools: $bools:literal, $forward:expr;)+) => {$(
         $(#[$documentation])*
         ///
         /// Shapes: inputs that broadcast → their common shape.
@@ -67,7 +67,7 @@ bitwise! {
     /// use bibun::functions::bitwise_and;
     /// assert_eq!(bitwise_and([6i64, 5], 3).to_vec::<i64>(), [2, 1]);
     /// ```
-    bitwise_and, bools: true, |[a, b]: [Array; 2]| ops::bitwise_and(a, b);
+    bitwise_and -> bools: true, |[a, b]: [Array; 2]| ops::bitwise_and(a, b);
 
     /// Computes the bitwise `a | b` of integers or bools.
     ///
@@ -80,7 +80,7 @@ bitwise! {
     /// use bibun::functions::bitwise_or;
     /// assert_eq!(bitwise_or([6i64, 5], 3).to_vec::<i64>(), [7, 7]);
     /// ```
-    bitwise_or, bools: true, |[a, b]: [Array; 2]| ops::bitwise_or(a, b);
+    bitwise_or -> bools: true, |[a, b]: [Array; 2]| ops::bitwise_or(a, b);
 
     /// Computes the bitwise `a ^ b` of integers or bools.
     ///
@@ -93,7 +93,7 @@ bitwise! {
     /// use bibun::functions::bitwise_xor;
     /// assert_eq!(bitwise_xor([6i64, 5], 3).to_vec::<i64>(), [5, 6]);
     /// ```
-    bitwise_xor, bools: true, |[a, b]: [Array; 2]| ops::bitwise_xor(a, b);
+    bitwise_xor -> bools: true, |[a, b]: [Array; 2]| ops::bitwise_xor(a, b);
 
     /// Shifts the bits of `a` to the left by `b` places: `a 2ᵇ`, without the bits that leave the dtype.
     ///
@@ -107,7 +107,7 @@ bitwise! {
     /// assert_eq!(left_shift([3i64, -1], 2).to_vec::<i64>(), [12, -4]);
     /// assert_eq!(left_shift([3u8], 7u8).to_vec::<u8>(), [128]);
     /// ```
-    left_shift, bools: false, |[a, b]: [Array; 2]| {
+    left_shift -> bools: false, |[a, b]: [Array; 2]| {
         let bits = 8 * a.dtype().size();
         let powers = (0..=bits).map(|place| 1i64.checked_shl(place as u32).unwrap_or(0));
         let power = power_of(powers, places("left_shift", b, bits), a.dtype());
@@ -125,7 +125,7 @@ bitwise! {
     /// use bibun::functions::right_shift;
     /// assert_eq!(right_shift([13i64, -1], 2).to_vec::<i64>(), [3, -1]);
     /// ```
-    right_shift, bools: false, |[a, b]: [Array; 2]| {
+    right_shift -> bools: false, |[a, b]: [Array; 2]| {
         let (bits, dtype) = (8 * a.dtype().size(), a.dtype());
         let places = places("right_shift", b, bits);
         // In two steps, because the highest power of two is negative.
@@ -153,12 +153,9 @@ pub fn bitwise_not(x: impl Into<Variable>) -> Variable {
     let x = [x.into()];
     expect("bitwise_not", &x, true);
     let forward = |[x]: [Array; 1]| {
-        let all = match x.dtype() {
-            DType::Bool => Scalar::Bool(true),
-            DType::U8 => Scalar::U8(u8::MAX),
-            dtype => Scalar::I64(-1).cast(dtype),
-        };
-        let all = Array::full(x.shape(), all);
+        // The lowest and the highest have no bit in common, and all bits together.
+        let [lowest, highest] = [x.dtype().lowest(), x.dtype().highest()];
+        let all = Array::full((), lowest).bitwise_xor(Array::full((), highest));
         ops::bitwise_xor(x, all)
     };
     let name = "bitwise_not";
@@ -195,7 +192,7 @@ fn power_of(table: impl Iterator<Item = i64>, places: Array, dtype: DType) -> Ar
     let wrapped = |power: i64| match dtype {
         DType::U8 => i64::from(power as u8),
         DType::I32 => i64::from(power as i32),
-        _ => power,
+        DType::I64 | DType::Bool | DType::F16 | DType::BF16 | DType::F32 | DType::F64 => power,
     };
     let table = Array::from(table.map(wrapped).collect::<Vec<i64>>()).cast(dtype);
     table.to(places.device()).take(&places, 0)

@@ -83,9 +83,9 @@ impl DiffOptions {
 /// ```
 #[track_caller]
 pub fn diff_with(x: impl Into<Variable>, axis: isize, options: DiffOptions) -> Variable {
-    let _whole = composite("diff_with");
+    let _whole = composite("diff");
     let x = x.into();
-    let axis = normalize_axis("diff_with", axis, x.rank()) as isize;
+    let axis = normalize_axis("diff", axis, x.rank()) as isize;
     let DiffOptions {
         order,
         prepend,

@@ -111,7 +111,7 @@ impl Writing {
 
 /// Defines functions of segments.
 macro_rules! segments {
-    ($($(#[$documentation:meta])* $name:ident: $combine:expr, $empty:expr;)+) => {$(
+    ($($(#[$documentation:meta])* $name:ident -> $combine:expr, $empty:expr;)+) => {$(
         $(#[$documentation])*
         ///
         /// Shapes: x `[n, ..]`, ids `[n]` → `[count, ..]`.
@@ -146,7 +146,7 @@ segments! {
     /// let x = Variable::new([1.0, 2.0, 3.0]);
     /// assert_eq!(segment_sum(&x, [2i64, 0, 2], 3).to_vec::<f64>(), [2.0, 0.0, 4.0]);
     /// ```
-    segment_sum: Combine::Sum, Scalar::zero;
+    segment_sum -> Combine::Sum, Scalar::zero;
 
     /// Computes the products of the slices of x with the same id, for the ids `0..count`. The product of
     /// no slice is 1.
@@ -164,7 +164,7 @@ segments! {
     /// let x = Variable::new([4.0, 2.0, 3.0]);
     /// assert_eq!(segment_prod(&x, [2i64, 0, 2], 3).to_vec::<f64>(), [2.0, 1.0, 12.0]);
     /// ```
-    segment_prod: Combine::Product, Scalar::one;
+    segment_prod -> Combine::Product, Scalar::one;
 
     /// Computes the means of the slices of x with the same id, for the ids `0..count`. The mean of no
     /// slice is NaN.
@@ -182,7 +182,7 @@ segments! {
     /// let x = Variable::new([1.0, 2.0, 3.0]);
     /// assert_eq!(segment_mean(&x, [1i64, 0, 1], 2).to_vec::<f64>(), [2.0, 2.0]);
     /// ```
-    segment_mean: Combine::Mean, |dtype| Scalar::from(f64::NAN).cast(dtype);
+    segment_mean -> Combine::Mean, |dtype| Scalar::from(f64::NAN).cast(dtype);
 
     /// Computes the maxima of the slices of x with the same id, for the ids `0..count`. The maximum of no
     /// slice is `-∞`, or the smallest integer; that of a NaN is NaN.
@@ -199,7 +199,7 @@ segments! {
     /// let x = Variable::new([1.0, 2.0, 3.0]);
     /// assert_eq!(segment_max(&x, [1i64, 0, 1], 2).to_vec::<f64>(), [2.0, 3.0]);
     /// ```
-    segment_max: Combine::Max, |dtype| Combine::Max.neutral(dtype);
+    segment_max -> Combine::Max, |dtype| Combine::Max.neutral(dtype);
 
     /// Computes the minima of the slices of x with the same id, for the ids `0..count`. The minimum of no
     /// slice is `∞`, or the largest integer; that of a NaN is NaN.
@@ -216,7 +216,7 @@ segments! {
     /// let x = Variable::new([1.0, 2.0, 3.0]);
     /// assert_eq!(segment_min(&x, [1i64, 0, 1], 2).to_vec::<f64>(), [2.0, 1.0]);
     /// ```
-    segment_min: Combine::Min, |dtype| Combine::Min.neutral(dtype);
+    segment_min -> Combine::Min, |dtype| Combine::Min.neutral(dtype);
 }
 
 #[track_caller]

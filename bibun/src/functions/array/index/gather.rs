@@ -108,9 +108,13 @@ pub(super) fn narrow(x: &[usize], indices: &[usize], axis: usize) -> bool {
 #[track_caller]
 pub fn select_item(x: impl Into<Variable>, t: impl Into<Variable>) -> Variable {
     let _whole = composite("select_item");
-    let t = t.into();
+    let (x, t) = (x.into(), to_indices(t));
     let shape = t.shape();
-    reshape(gather(x, expand_dims(t, -1), 1), shape)
+    let t = expand_dims(t, -1);
+    // Each row has its index.
+    let picking = Picking::elements("select_item", &x, 1);
+    picking.expect("select_item", &x, &t);
+    reshape(picking.pick(x, t), shape)
 }
 
 #[cfg(test)]

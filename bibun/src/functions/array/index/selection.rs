@@ -224,8 +224,8 @@ pub fn index_put_with(
     value: impl Into<Operand>,
     combine: Combine,
 ) -> Variable {
-    let _whole = composite("index_put_with");
-    let writing = Writing::new("index_put_with", combine);
+    let _whole = composite("index_put");
+    let writing = Writing::new("index_put", combine);
     put(writing, x.into(), index, value.into())
 }
 method!(index_put_with, index: &[Selection], value: impl Into<Operand>, combine: Combine);
