@@ -51,6 +51,17 @@ pub enum Reduce {
     Any,
 }
 
+/// What an element becomes when values are written to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scatter {
+    /// The last of the values.
+    Set,
+    /// The largest of the element and the values, or NaN if there is one.
+    Max,
+    /// The smallest of the element and the values, or NaN if there is one.
+    Min,
+}
+
 /// A running reduction along an axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scan {
@@ -250,6 +261,22 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
         let inputs = [&target, indices, value];
         on_host(self, "scatter_add", inputs, |[target, indices, value]| {
             self.host().scatter_add(target, &indices, axis, &value)
+        })
+    }
+
+    /// Writes `value` to the elements of `target` that [`Device::gather`] would pick, one after the
+    /// other, in row-major order. The memory of `target` is reused if no other array shares it.
+    fn scatter(
+        &'static self,
+        rule: Scatter,
+        target: Array,
+        indices: &Array,
+        axis: usize,
+        value: &Array,
+    ) -> Array {
+        let inputs = [&target, indices, value];
+        on_host(self, "scatter", inputs, |[target, indices, value]| {
+            self.host().scatter(rule, target, &indices, axis, &value)
         })
     }
 

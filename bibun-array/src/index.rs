@@ -7,7 +7,9 @@ use crate::dtype::with_dtype;
 use crate::placement::common;
 use crate::shape::Layout;
 use crate::view::sliced;
-use crate::{Array, DType, Error, Index, Shape, View, allocating, normalize_axis, raise, user_of};
+use crate::{
+    Array, DType, Error, Index, Scatter, Shape, View, allocating, normalize_axis, raise, user_of,
+};
 
 impl Array {
     /// Picks elements along `axis` (NumPy's `take`): the axes of `indices` (integers, of any shape)
@@ -115,6 +117,36 @@ impl Array {
         let device = common("scatter_add", [&self, indices, &value]);
         allocating("scatter_add", || {
             device.scatter_add(self, indices, axis, &value)
+        })
+    }
+
+    /// Writes `value` to the elements that [`Array::gather`] picks, by a rule for values that meet
+    /// others, and returns the array. Of several values for one element, the last in row-major order is
+    /// written by [`Scatter::Set`], whatever the number of threads. `value` is broadcast to the shape of
+    /// `indices`. An array that no other array shares is changed in place.
+    ///
+    /// # Panics
+    /// Panics as [`Array::gather`] does, and if `value` has another dtype or its shape does not
+    /// fit.
+    ///
+    /// ```
+    /// use bibun_array::{Array, Scatter};
+    /// let (x, indices) = (Array::from([1, 2, 3]), Array::from([0, 2, 0]));
+    /// let y = x.clone().scatter(Scatter::Set, &indices, 0, &Array::from([7, 8, 5]));
+    /// assert_eq!(y.to_vec::<i64>(), [5, 2, 8]);
+    /// let y = x.scatter(Scatter::Max, &indices, 0, &Array::from([7, 0, 5]));
+    /// assert_eq!(y.to_vec::<i64>(), [7, 2, 3]);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn scatter(self, rule: Scatter, indices: &Self, axis: isize, value: &Self) -> Self {
+        let axis = normalize_axis("scatter", axis, self.rank());
+        expect_aligned("scatter", indices, self.shape(), axis);
+        let indices = &within("scatter", indices, self.shape(), axis);
+        let value = fitted("scatter", value, self.dtype(), indices.shape());
+        let device = common("scatter", [&self, indices, &value]);
+        allocating("scatter", || {
+            device.scatter(rule, self, indices, axis, &value)
         })
     }
 

@@ -74,7 +74,9 @@ pub use call::{Call, Entered, Location, caller, folder, user_of};
 pub use convolution::{Convolution, ConvolutionPart, Window};
 #[doc(hidden)]
 pub use cpu::interpreted;
-pub use device::{Attention, Complaint, Device, Memory, Normalization, Reduce, Scan, View};
+pub use device::{
+    Attention, Complaint, Device, Memory, Normalization, Reduce, Scan, Scatter, View,
+};
 pub use draws::{Draws, undrawn};
 pub use dtype::{DType, Element, Kind, Scalar, Slice, SliceMut};
 pub use error::{Error, allocating, attempt, attempt_with, raise};

@@ -1,7 +1,7 @@
 //! Indexing against plain loops, over every layout, axis and dtype.
 
 use crate::layouts::*;
-use bibun_array::{Array, DType, Generator, Index, s};
+use bibun_array::{Array, DType, Generator, Index, Scatter, s};
 
 const SHAPES: [&[usize]; 9] = [
     &[1],
@@ -124,6 +124,21 @@ fn gather_and_scatter_add_equal_plain_loops() {
                             let y = x.clone().scatter_add(&indices, axis as isize, &value);
                             assert_eq!(numbers(&y), expected, "scatter {shape:?} along {axis}");
                         }
+                        let value = layouts(&y_shape, dtype, 6).swap_remove(axis % 4);
+                        let rules: [(Scatter, fn(f64, f64) -> f64); 3] = [
+                            (Scatter::Set, |_, v| v),
+                            (Scatter::Max, f64::max),
+                            (Scatter::Min, f64::min),
+                        ];
+                        for (rule, written) in rules {
+                            let mut expected = numbers(&x);
+                            for (i, v) in numbers(&value).into_iter().enumerate() {
+                                let at = source(&index_of(i, &y_shape));
+                                expected[at] = written(expected[at], v);
+                            }
+                            let y = x.clone().scatter(rule, &indices, axis as isize, &value);
+                            assert_eq!(numbers(&y), expected, "{rule:?} {shape:?} along {axis}");
+                        }
                     }
                 }
             }
@@ -165,8 +180,21 @@ fn large_indexing_does_not_depend_on_threads() {
         let same = generator.integers(0, size as i64, shape);
         let y = for_any_number_of_threads(|| x.gather(&same, axis));
         for_any_number_of_threads(|| x.clone().scatter_add(&same, axis, &y));
+        for rule in [Scatter::Set, Scatter::Max, Scatter::Min] {
+            for_any_number_of_threads(|| x.clone().scatter(rule, &same, axis, &y));
+        }
         let z = for_any_number_of_threads(|| strided.gather(&same, axis));
         assert_eq!(numbers(&z), numbers(&y));
+    }
+}
+
+#[test]
+fn nan_is_the_extreme_of_what_is_scattered() {
+    let x = Array::from([f64::NAN, 1.0, 2.0]);
+    let (indices, value) = (Array::from([0i64, 1, 1]), Array::from([5.0, f64::NAN, 7.0]));
+    for rule in [Scatter::Max, Scatter::Min] {
+        let y = numbers(&x.clone().scatter(rule, &indices, 0, &value));
+        assert!(y[0].is_nan() && y[1].is_nan() && y[2] == 2.0, "{y:?}");
     }
 }
 

@@ -21,6 +21,7 @@ mod frozen;
 mod history;
 mod history_page;
 mod hooks;
+mod indexing;
 mod laws;
 mod leaves;
 mod links;

@@ -13,7 +13,7 @@ use crate::device::Complaint;
 use crate::dtype::with_word;
 use crate::shape::Layout;
 use crate::storage::{Word, reserved};
-use crate::{Array, Element, Scalar, Shape, raise};
+use crate::{Array, Element, Scalar, Scatter, Shape, raise};
 
 /// From this many elements on, adding a row takes longer than reading its index once per thread.
 const LONG_ROW: usize = 16;
@@ -278,10 +278,43 @@ pub(super) fn gather<W: Word>(x: &Array, indices: &Array, axis: usize) -> Array 
 
 /// See [`Device::scatter_add`](crate::Device::scatter_add).
 pub(super) fn scatter_add<T: Accumulate>(
+    target: Array,
+    indices: &Array,
+    axis: usize,
+    value: &Array,
+) -> Array {
+    written(target, indices, axis, value, T::add)
+}
+
+/// See [`Device::scatter`](crate::Device::scatter).
+pub(super) fn scatter<T: Accumulate + PartialOrd>(
+    rule: Scatter,
+    target: Array,
+    indices: &Array,
+    axis: usize,
+    value: &Array,
+) -> Array {
+    // A value that is NaN comes before all others, and nothing comes before an element that is.
+    let take_if = |y: &mut T, x: T, comes_first: bool| {
+        if comes_first || x.partial_cmp(&x).is_none() {
+            *y = x;
+        }
+    };
+    match rule {
+        Scatter::Set => written(target, indices, axis, value, |y: &mut T, x| *y = x),
+        Scatter::Max => written(target, indices, axis, value, |y, x| take_if(y, x, x > *y)),
+        Scatter::Min => written(target, indices, axis, value, |y, x| take_if(y, x, x < *y)),
+    }
+}
+
+/// The target after `write` has been called with each value and the element it is for. Each thread has
+/// whole parts of the target before `axis`, so the order of the values at one element is theirs.
+fn written<T: Element>(
     mut target: Array,
     indices: &Array,
     axis: usize,
     value: &Array,
+    write: impl Fn(&mut T, T) + Sync,
 ) -> Array {
     let rows = target.shape()[axis];
     let row: usize = target.shape()[axis + 1..].iter().product();
@@ -300,14 +333,14 @@ pub(super) fn scatter_add<T: Accumulate>(
         let own = i * picked..(i + 1) * picked;
         if row == 1 {
             for (&index, &x) in indices[own.clone()].iter().zip(&value[own]) {
-                target[from_front(index, rows)].add(x);
+                write(&mut target[from_front(index, rows)], x);
             }
             return;
         }
         let value = value[own.clone()].chunks_exact(row);
         for (indices, value) in indices[own].chunks_exact(row).zip(value) {
             for (column, (&index, &x)) in indices.iter().zip(value).enumerate() {
-                target[from_front(index, rows) * row + column].add(x);
+                write(&mut target[from_front(index, rows) * row + column], x);
             }
         }
     });

@@ -48,7 +48,7 @@ use crate::{
     Array, Change, DType, Element, Recurrence, Scalar, Shape, Slice, Stencil, Update, View, ops,
 };
 
-use crate::device::{Attention, Complaint, Device, Memory, Normalization, Reduce, Scan};
+use crate::device::{Attention, Complaint, Device, Memory, Normalization, Reduce, Scan, Scatter};
 use crate::shape::Layout;
 use crate::storage::Buffer;
 
@@ -301,6 +301,21 @@ impl Device for Cpu {
             target,
             value,
             |target, value| with_accumulator!(target.dtype(), T => index::scatter_add::<T>(target, indices, axis, value)),
+        )
+    }
+
+    fn scatter(
+        &'static self,
+        rule: Scatter,
+        target: Array,
+        indices: &Array,
+        axis: usize,
+        value: &Array,
+    ) -> Array {
+        added(
+            target,
+            value,
+            |target, value| with_accumulator!(target.dtype(), T => index::scatter::<T>(rule, target, indices, axis, value)),
         )
     }
 

@@ -11,7 +11,7 @@ use crate::random::Distribution;
 use crate::shape::Layout;
 use crate::{
     Array, Attention, Change, Complaint, DType, Device, Error, Memory, Normalization, Recurrence,
-    Reduce, Scan, Shape, Slice, Stencil, Update, View, cpu, raise,
+    Reduce, Scan, Scatter, Shape, Slice, Stencil, Update, View, cpu, raise,
 };
 
 /// The device of values that are not there yet.
@@ -387,6 +387,26 @@ impl Device for Trace {
             inputs,
             output,
             move |[target, indices, value]| cpu().scatter_add(target, &indices, axis, &value),
+        )
+    }
+
+    fn scatter(
+        &'static self,
+        rule: Scatter,
+        target: Array,
+        indices: &Array,
+        axis: usize,
+        value: &Array,
+    ) -> Array {
+        let output = result(target.shape(), target.dtype());
+        let inputs = [&target, indices, value];
+        let parameters = format!("{rule:?} {axis}");
+        record_one(
+            "scatter",
+            parameters,
+            inputs,
+            output,
+            move |[target, indices, value]| cpu().scatter(rule, target, &indices, axis, &value),
         )
     }
 

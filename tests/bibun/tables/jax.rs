@@ -60,6 +60,7 @@ pub(crate) fn cases() -> Cases {
     let mut cases = Cases::default();
     transformations(&mut cases);
     functions(&mut cases);
+    parts::of_jax(&mut cases);
     activations(&mut cases);
     links(&mut cases);
     optimizers(&mut cases);

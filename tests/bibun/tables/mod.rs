@@ -4,6 +4,7 @@
 
 mod chainer;
 mod jax;
+mod parts;
 mod pytorch;
 mod pytorch_networks;
 
@@ -244,7 +245,13 @@ fn check(chapter: &str, golden: &str, cases: &Cases, source: &str, without: With
             .flat_map(|code| code.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'));
         for word in words.filter(|word| word.len() > 1 && !others.contains(word)) {
             let is_number = word.starts_with(|c: char| c.is_ascii_digit());
-            if !is_number && !has_name(source, word) && !has_name(include_str!("mod.rs"), word) {
+            let shared = [include_str!("mod.rs"), include_str!("parts.rs")];
+            if !is_number
+                && ![source]
+                    .iter()
+                    .chain(&shared)
+                    .any(|text| has_name(text, word))
+            {
                 wrong.push(format!("{names:?}: the case does without `{word}`"));
             }
         }

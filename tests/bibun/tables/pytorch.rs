@@ -144,6 +144,7 @@ pub(crate) fn cases() -> Cases {
     pytorch_networks::pooling(&mut cases);
     pytorch_networks::links(&mut cases);
     arrays(&mut cases);
+    parts::of_pytorch(&mut cases);
     optimizers(&mut cases);
     initializers(&mut cases);
     cases

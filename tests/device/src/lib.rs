@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bibun_array::{
     Array, Attention, Change, Complaint, Convolution, ConvolutionPart, DType, Device, Distribution,
-    Error, Kernel, Memory, Normalization, Recurrence, Reduce, Scan, Shape, Slice, Stencil, Update,
-    View, attempt, cpu, raise,
+    Error, Kernel, Memory, Normalization, Recurrence, Reduce, Scan, Scatter, Shape, Slice, Stencil,
+    Update, View, attempt, cpu, raise,
 };
 
 pub use golden::expect_golden;
@@ -370,6 +370,23 @@ impl Device for Counting {
         let [y] = self.run("scatter_add", inputs, |inputs| {
             let [target, indices, value] = inputs.try_into().expect("three");
             [cpu().scatter_add(target, &indices, axis, &value)]
+        });
+        y
+    }
+
+    fn scatter(
+        &'static self,
+        rule: Scatter,
+        target: Array,
+        indices: &Array,
+        axis: usize,
+        value: &Array,
+    ) -> Array {
+        let indices = self.harmless(indices, target.shape()[axis]);
+        let inputs = vec![target, indices, value.clone()];
+        let [y] = self.run("scatter", inputs, |inputs| {
+            let [target, indices, value] = inputs.try_into().expect("three");
+            [cpu().scatter(rule, target, &indices, axis, &value)]
         });
         y
     }

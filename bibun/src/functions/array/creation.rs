@@ -1,8 +1,11 @@
-//! Constants with the shape and dtype of a given value.
+//! Constants: with the shape and dtype of a given value, in equal steps, and the identity.
 
-use bibun_array::{Array, Scalar};
+use bibun_array::{Array, DType, Element, Index, Scalar, Shape, allocating};
 
+use crate::call::composite;
+use crate::error::{Error, mismatch, raise};
 use crate::function::Spec;
+use crate::functions::{Operand, broadcast_to, cast, constant_beside, pow, reshape, to_float};
 use crate::variable::Variable;
 
 /// Returns zeros (or `false`) of the shape and dtype of x. They take no memory.
@@ -45,11 +48,267 @@ pub fn full_like(x: impl Into<Variable>, value: impl Into<Scalar>) -> Variable {
     Variable::constant(Array::full(shape, value.into().beside(dtype).cast(dtype)))
 }
 
+/// Returns the numbers from `start` in steps, up to `stop`, which is not included. Three integers give
+/// i64, others f64.
+///
+/// Shapes: → `[count]` with `count = ⌈(stop - start) / step⌉`. Gradient: none.
+///
+/// # Panics
+/// Panics if the step is zero or NaN, or there are more elements than memory holds.
+///
+/// ```
+/// use bibun::functions::arange;
+/// assert_eq!(arange(0, 5, 2).to_vec::<i64>(), [0, 2, 4]);
+/// assert_eq!(arange(1.0, 0, -0.5).to_vec::<f64>(), [1.0, 0.5]);
+/// ```
+#[track_caller]
+pub fn arange(
+    start: impl Into<Scalar>,
+    stop: impl Into<Scalar>,
+    step: impl Into<Scalar>,
+) -> Variable {
+    let bounds = [start.into(), stop.into(), step.into()];
+    let [start, stop, step] = bounds.map(Scalar::to_f64);
+    if step == 0.0 || [start, stop, step].iter().any(|bound| !bound.is_finite()) {
+        let what = format!("no numbers from {start} to {stop} in steps of {step}");
+        raise(Error::argument("arange", what));
+    }
+    if bounds.iter().any(|bound| bound.dtype().is_float()) {
+        let count = ((stop - start) / step).ceil().max(0.0) as usize;
+        let shape = Shape::from(count).addressable("arange");
+        let places = allocating("arange", || Array::arange(0, shape.size() as i64));
+        return Variable::constant(places.cast(DType::F64) * step + start);
+    }
+    let [start, stop, step] = bounds.map(i64::from_scalar);
+    let distance = match step > 0 {
+        true => start <= stop,
+        false => start >= stop,
+    };
+    let distance = if distance { start.abs_diff(stop) } else { 0 };
+    let count = distance.div_ceil(step.unsigned_abs());
+    let shape = Shape::from(usize::try_from(count).unwrap_or(usize::MAX)).addressable("arange");
+    let places = allocating("arange", || Array::arange(0, shape.size() as i64));
+    Variable::constant(places * step + start)
+}
+
+/// Returns `count` numbers in equal steps from `start` to `stop`, both included.
+///
+/// Shapes: start, stop that broadcast to `[..]` → `[count, ..]`. Types: floats, promoted; integers give
+/// f64.
+/// Gradient: `Σ gy (1 - t)` to start and `Σ gy t` to stop, for the fractions t of the way.
+///
+/// # Panics
+/// Panics if the shapes do not broadcast, or there are more elements than memory holds.
+///
+/// ```
+/// use bibun::functions::linspace;
+/// assert_eq!(linspace(0, 1, 5).to_vec::<f64>(), [0.0, 0.25, 0.5, 0.75, 1.0]);
+/// ```
+#[track_caller]
+pub fn linspace(start: impl Into<Operand>, stop: impl Into<Operand>, count: usize) -> Variable {
+    let _whole = composite("linspace");
+    let (pair, _) = Operand::pair("linspace", start.into(), stop.into());
+    let [start, stop] = pair.map(to_float);
+    let dtype = start.dtype();
+    let shape = start.shape().inserted(0, count).addressable("linspace");
+    let mut aligned = vec![1; shape.rank()];
+    aligned[0] = count;
+    let way = Array::linspace(0.0, 1.0, count).reshape(aligned);
+    let [behind, ahead] = [way.clone(), 1.0 - way]
+        .map(|part| constant_beside(&[&start, &stop], part.cast(dtype.accumulator())));
+    let [start, stop] = [start, stop].map(|end| cast(end, dtype.accumulator()));
+    cast(broadcast_to(start * ahead + stop * behind, shape), dtype)
+}
+
+/// Returns the powers of a base whose exponents are `count` numbers in equal steps from `start` to
+/// `stop`, both included.
+///
+/// Shapes: start, stop that broadcast to `[..]` → `[count, ..]`. Types: floats, promoted; integers give
+/// f64.
+/// Gradient: that of the power and of [`linspace`].
+///
+/// # Panics
+/// Panics if the shapes do not broadcast, or there are more elements than memory holds.
+///
+/// ```
+/// use bibun::functions::logspace;
+/// assert_eq!(logspace(0, 3, 4, 2.0).to_vec::<f64>(), [1.0, 2.0, 4.0, 8.0]);
+/// ```
+#[track_caller]
+pub fn logspace(
+    start: impl Into<Operand>,
+    stop: impl Into<Operand>,
+    count: usize,
+    base: f64,
+) -> Variable {
+    let _whole = composite("logspace");
+    pow(base, linspace(start, stop, count))
+}
+
+/// Returns the identity matrix.
+///
+/// Shapes: → `[size, size]`. Types: `dtype`, any. Gradient: none.
+///
+/// # Panics
+/// Panics if the matrix has more elements than memory holds.
+///
+/// ```
+/// use bibun::{array::DType, functions::eye};
+/// assert_eq!(eye(2, DType::F32).to_vec::<f32>(), [1.0, 0.0, 0.0, 1.0]);
+/// ```
+#[track_caller]
+pub fn eye(size: usize, dtype: DType) -> Variable {
+    Variable::constant(Array::eye(size, dtype))
+}
+
+/// Returns the positions of the lower triangle of a matrix in row-major order: rows and columns. Elements
+/// above the diagonal `offset` do not belong to it.
+///
+/// Shapes: → `[count]`, `[count]`. Types: → i64. Gradient: none.
+///
+/// # Panics
+/// Panics if the matrix has more elements than memory holds.
+///
+/// ```
+/// use bibun::{at, functions::tril_indices, Variable};
+/// let x = Variable::new([[1.0, 2.0], [3.0, 4.0]]);
+/// let (rows, columns) = tril_indices(2, 2, 0);
+/// assert_eq!(x.index(at![rows, columns]).to_vec::<f64>(), [1.0, 3.0, 4.0]);
+/// ```
+#[track_caller]
+pub fn tril_indices(rows: usize, columns: usize, offset: isize) -> (Variable, Variable) {
+    indices_of("tril_indices", rows, columns, |ones| ones.tril(offset))
+}
+
+/// Returns the positions of the upper triangle of a matrix in row-major order: rows and columns. Elements
+/// below the diagonal `offset` do not belong to it.
+///
+/// Shapes: → `[count]`, `[count]`. Types: → i64. Gradient: none.
+///
+/// # Panics
+/// Panics if the matrix has more elements than memory holds.
+///
+/// ```
+/// use bibun::functions::triu_indices;
+/// let (rows, columns) = triu_indices(2, 3, 1);
+/// assert_eq!(rows.to_vec::<i64>(), [0, 0, 1]);
+/// assert_eq!(columns.to_vec::<i64>(), [1, 2, 2]);
+/// ```
+#[track_caller]
+pub fn triu_indices(rows: usize, columns: usize, offset: isize) -> (Variable, Variable) {
+    indices_of("triu_indices", rows, columns, |ones| ones.triu(offset))
+}
+
+#[track_caller]
+fn indices_of(
+    function: &'static str,
+    rows: usize,
+    columns: usize,
+    part: impl Fn(Array) -> Array,
+) -> (Variable, Variable) {
+    let shape = Shape::from([rows, columns]).addressable(function);
+    let found = allocating(function, || part(Array::ones(shape, DType::Bool)).nonzero());
+    let of = |axis: isize| Variable::constant(found.slice(&[Index::ALL, Index::At(axis)]));
+    (of(0), of(1))
+}
+
+/// Returns for each of several vectors an array in which it runs along its own axis of a grid and is
+/// repeated along the others.
+///
+/// Shapes: `[n]`, `[m]`, .. → each `[n, m, ..]`. Types: all. Gradient: `gy`, summed over the other axes.
+///
+/// Source: `torch.meshgrid` with its default `indexing="ij"`; NumPy's default is what `swapaxes(0, 1)`
+/// gives.
+///
+/// # Panics
+/// Panics if one is not a vector or of shape `[]`.
+///
+/// ```
+/// use bibun::{functions::meshgrid, Variable};
+/// let (a, b) = (Variable::new([1.0, 2.0]), Variable::new([3.0, 4.0]));
+/// let grid = meshgrid(&[&a, &b]);
+/// assert_eq!(grid[0].to_vec::<f64>(), [1.0, 1.0, 2.0, 2.0]);
+/// assert_eq!(grid[1].to_vec::<f64>(), [3.0, 4.0, 3.0, 4.0]);
+/// ```
+#[track_caller]
+pub fn meshgrid(vectors: &[&Variable]) -> Vec<Variable> {
+    let _whole = composite("meshgrid");
+    if let Some(vector) = vectors.iter().find(|vector| vector.rank() > 1) {
+        mismatch("meshgrid", &[("x", &vector.spec())], "it must be a vector")
+    }
+    let shape: Shape = vectors.iter().map(|vector| vector.size()).collect();
+    let shape = shape.addressable("meshgrid");
+    let along = |(axis, vector): (usize, &&Variable)| {
+        let mut aligned = vec![1; shape.rank()];
+        aligned[axis] = vector.size();
+        broadcast_to(reshape(*vector, aligned), &shape)
+    };
+    vectors.iter().enumerate().map(along).collect()
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use super::{at, by_index};
+    use crate::conformance::Sample;
+    let way = |x: &[Array], i: &[usize], count: usize| {
+        let t = i[0] as f64 / (count - 1) as f64;
+        at(&x[0], &i[1..]) * (1.0 - t) + at(&x[1], &[]) * t
+    };
+    vec![
+        Sample::new(
+            "linspace",
+            |x| vec![linspace(&x[0], &x[1], 4)],
+            move |x| vec![by_index([4, 2], |i| way(x, i, 4))],
+        )
+        .input([2], -2.0..2.0)
+        .input((), -2.0..2.0),
+        Sample::new(
+            "logspace",
+            |x| vec![logspace(&x[0], &x[1], 3, 2.0)],
+            move |x| vec![by_index([3, 2], |i| way(x, i, 3).exp2())],
+        )
+        .input([2], -2.0..2.0)
+        .input((), -2.0..2.0),
+        Sample::new(
+            "meshgrid",
+            |x| meshgrid(&[&x[0], &x[1]]),
+            move |x| {
+                [0, 1]
+                    .map(|own| by_index([2, 3], |i| at(&x[own], &[i[own]])))
+                    .to_vec()
+            },
+        )
+        .input([2], -2.0..2.0)
+        .input([3], -2.0..2.0),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranges_have_ends() {
+        assert_eq!(arange(3, 0, 1).shape(), [0]);
+        assert_eq!(arange(3, -1, -2).to_vec::<i64>(), [3, 1]);
+        assert_eq!(arange(i64::MIN, i64::MAX, i64::MAX).size(), 3);
+        assert_eq!(arange(0.0, 1.0, 0.3).size(), 4);
+        assert!(crate::attempt(|| arange(0, 1, 0)).is_err());
+        assert!(crate::attempt(|| arange(0.0, f64::NAN, 1.0)).is_err());
+        assert_eq!(linspace(3, 5, 1).to_vec::<f64>(), [3.0]);
+        assert_eq!(linspace(3, 5, 0).shape(), [0]);
+        let ends = linspace(0.1, 0.7, 11).to_vec::<f64>();
+        assert_eq!((ends[0], ends[10]), (0.1, 0.7));
+        assert_eq!(linspace(Variable::new(0.0f32), 1.0, 3).dtype(), DType::F32);
+    }
+
+    #[test]
+    fn triangles_may_be_empty() {
+        assert_eq!(tril_indices(2, 3, -2).0.shape(), [0]);
+        assert_eq!(triu_indices(0, 3, 0).1.shape(), [0]);
+        assert!(meshgrid(&[]).is_empty());
+    }
     use crate::batch::vmap;
-    use bibun_array::DType;
 
     #[test]
     fn the_dtype_is_that_of_x() {

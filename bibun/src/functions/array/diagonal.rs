@@ -1,16 +1,17 @@
 //! The diagonals of matrices, and matrices with a given diagonal.
 
-use bibun_array::{Array, Index, normalize_axis};
+use bibun_array::{Array, DType, Index, normalize_axis, settle};
 use smallvec::SmallVec;
 
 use super::expect_matrix;
+use super::index::{device_of, fitting};
 use crate::batch::Batched;
 use crate::call::composite;
 use crate::error::{Error, raise};
 use crate::examples::Examples;
 use crate::function::{Mismatch, Spec};
 use crate::functions::families::{Linear, LinearRule, method};
-use crate::functions::{permute, sum};
+use crate::functions::{Operand, permute, sum, where_};
 use crate::variable::Variable;
 
 /// Returns matrices with x on the diagonal `offset` and zeros elsewhere. Positive offsets are to the
@@ -55,18 +56,73 @@ method!(diag, offset: isize);
 pub fn diagonal(x: impl Into<Variable>, offset: isize, axes: [isize; 2]) -> Variable {
     let _whole = composite("diagonal");
     let x = x.into();
-    let rank = x.rank();
-    let [rows, columns] = axes.map(|axis| normalize_axis("diagonal", axis, rank));
-    if rows == columns {
-        let what = format!("the axes {axes:?} are the same");
-        raise(Error::argument("diagonal", what));
-    }
-    let others = (0..rank).filter(|&axis| axis != rows && axis != columns);
-    let order = others.chain([rows, columns]).map(|axis| axis as isize);
-    let order: SmallVec<[isize; 4]> = order.collect();
+    let order = with_matrices_last("diagonal", x.rank(), axes);
     Linear::of(Diagonal { offset }, permute(x, &order))
 }
 method!(diagonal, offset: isize, axes: [isize; 2]);
+
+/// Returns x with `value`, broadcast, in the place of the diagonal `offset` of two axes, rows and
+/// columns. Positive offsets are to the upper right of the main diagonal.
+///
+/// Shapes: x `[.., n, m]` (for the axes `[-2, -1]`), value that broadcasts to what [`diagonal`] returns →
+/// as x.
+/// Types: x all, value of a dtype that becomes that of x. Gradient: `gy` on the diagonal to value,
+/// elsewhere to x.
+///
+/// # Panics
+/// Panics where [`diagonal`] does, and if the value does not fit.
+///
+/// ```
+/// use bibun::{functions::diagonal_scatter, Variable};
+/// let x = Variable::new([[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(diagonal_scatter(&x, 0.0, 0, [0, 1]).to_vec::<f64>(), [0.0, 2.0, 3.0, 0.0]);
+/// ```
+#[track_caller]
+pub fn diagonal_scatter(
+    x: impl Into<Variable>,
+    value: impl Into<Operand>,
+    offset: isize,
+    axes: [isize; 2],
+) -> Variable {
+    let _whole = composite("diagonal_scatter");
+    let x = x.into();
+    let order = with_matrices_last("diagonal_scatter", x.rank(), axes);
+    let x = permute(x, &order);
+    let shape = x.shape();
+    let matrix = [shape[shape.rank() - 2], shape[shape.rank() - 1]];
+    let line = Diagonal { offset };
+    let line = line.shape(&x.spec()).expect("there are two axes").shape;
+    let value = fitting("diagonal_scatter", &x, value.into(), &line);
+    let put = |value| Linear::of(PutDiagonal { offset, matrix }, value);
+    let ones = Array::ones(line[line.rank() - 1], DType::Bool);
+    let _here = device_of(&[&x, &value]).map(settle);
+    let y = where_(put(Variable::constant(ones)), put(value), x);
+    let mut back: SmallVec<[isize; 4]> = SmallVec::from_elem(0, order.len());
+    for (to, &from) in order.iter().enumerate() {
+        back[from as usize] = to as isize;
+    }
+    permute(y, &back)
+}
+method!(diagonal_scatter, value: impl Into<Operand>, offset: isize, axes: [isize; 2]);
+
+/// Returns the order of axes in which rows and columns are last.
+#[track_caller]
+fn with_matrices_last(
+    function: &'static str,
+    rank: usize,
+    axes: [isize; 2],
+) -> SmallVec<[isize; 4]> {
+    let [rows, columns] = axes.map(|axis| normalize_axis(function, axis, rank));
+    if rows == columns {
+        let what = format!("the axes {axes:?} are the same");
+        raise(Error::argument(function, what));
+    }
+    let others = (0..rank).filter(|&axis| axis != rows && axis != columns);
+    others
+        .chain([rows, columns])
+        .map(|axis| axis as isize)
+        .collect()
+}
 
 /// Computes the sum of the main diagonal of the last two axes.
 ///
@@ -184,6 +240,30 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use crate::conformance::Sample;
     let range = -2.0..2.0;
     vec![
+        Sample::new(
+            "diagonal_scatter",
+            |x| vec![diagonal_scatter(&x[0], &x[1], 1, [2, 0])],
+            move |x| {
+                vec![by_index([3, 2, 2], |i| match i[0] == i[2] + 1 {
+                    true => at(&x[1], &[i[1], i[2]]),
+                    false => at(&x[0], i),
+                })]
+            },
+        )
+        .input([3, 2, 2], range.clone())
+        .input([2, 2], range.clone()),
+        Sample::new(
+            "diagonal_scatter",
+            |x| vec![diagonal_scatter(&x[0], &x[1], -1, [0, 1])],
+            move |x| {
+                vec![by_index([3, 2], |i| match i[0] == i[1] + 1 {
+                    true => at(&x[1], &[]),
+                    false => at(&x[0], i),
+                })]
+            },
+        )
+        .input([3, 2], range.clone())
+        .input((), range.clone()),
         Sample::new(
             "diag",
             |x| vec![diag(&x[0], 1)],

@@ -1,7 +1,9 @@
 //! Functions that rearrange, pick, join and convert.
 
+mod border;
 mod cast;
 mod concat;
+mod counted;
 mod creation;
 mod device;
 mod diagonal;
@@ -11,6 +13,7 @@ mod identity;
 mod index;
 mod mask;
 mod movement;
+mod overwrite;
 mod pad;
 mod positions;
 mod repeat;
@@ -20,8 +23,10 @@ mod split;
 mod stack;
 mod triangle;
 
+pub use border::*;
 pub use cast::*;
 pub use concat::*;
+pub use counted::*;
 pub use creation::*;
 pub use device::*;
 pub use diagonal::*;
@@ -31,6 +36,7 @@ pub use identity::*;
 pub use index::*;
 pub use mask::*;
 pub use movement::*;
+pub use overwrite::*;
 pub use pad::*;
 pub use positions::*;
 pub use repeat::*;
@@ -53,8 +59,11 @@ fn expect_matrix(x: &Spec) -> Result<(), Mismatch> {
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     [
+        border::samples(),
         cast::samples(),
         concat::samples(),
+        counted::samples(),
+        creation::samples(),
         device::samples(),
         diagonal::samples(),
         flatten::samples(),
@@ -63,6 +72,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         index::samples(),
         mask::samples(),
         movement::samples(),
+        overwrite::samples(),
         pad::samples(),
         positions::samples(),
         repeat::samples(),

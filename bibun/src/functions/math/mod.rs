@@ -1,8 +1,11 @@
 //! Mathematical functions: arithmetic, exponentials, trigonometry, reductions.
 
 mod arithmetic;
+mod binning;
+mod bitwise;
 mod comparison;
 mod derivatives;
+mod differences;
 mod distance;
 mod elementwise;
 mod error_function;
@@ -14,11 +17,14 @@ mod logsumexp;
 mod norm;
 mod piecewise;
 mod power;
+mod quantile;
 mod reduction;
 mod rounding;
+mod running;
 mod scan;
 mod sort;
 mod trigonometric;
+mod without_nan;
 
 use bibun_array::formula::Operation;
 
@@ -26,7 +32,10 @@ use crate::functions::families::ElementFunction;
 use crate::functions::special::of_special;
 
 pub use arithmetic::*;
+pub use binning::*;
+pub use bitwise::*;
 pub use comparison::*;
+pub use differences::*;
 pub use distance::*;
 pub use elementwise::*;
 pub use error_function::*;
@@ -38,11 +47,14 @@ pub use logsumexp::*;
 pub use norm::*;
 pub use piecewise::*;
 pub use power::*;
+pub use quantile::*;
 pub use reduction::*;
 pub use rounding::*;
+pub use running::*;
 pub use scan::*;
 pub use sort::*;
 pub use trigonometric::*;
+pub use without_nan::*;
 
 /// Maps operations to functions: most have the same name, some have another, and some have no
 /// function.
@@ -82,9 +94,11 @@ pub(in crate::functions) fn of_operation(operation: Operation) -> &'static Eleme
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     [
         arithmetic::samples(),
+        binning::samples(),
         comparison::samples(),
         distance::samples(),
         derivatives::samples(),
+        differences::samples(),
         elementwise::samples(),
         error_function::samples(),
         exponential::samples(),
@@ -95,11 +109,14 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         norm::samples(),
         piecewise::samples(),
         power::samples(),
+        quantile::samples(),
         reduction::samples(),
         rounding::samples(),
+        running::samples(),
         scan::samples(),
         sort::samples(),
         trigonometric::samples(),
+        without_nan::samples(),
     ]
     .concat()
 }

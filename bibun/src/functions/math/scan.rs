@@ -361,7 +361,7 @@ impl Function for CumulativeProduct {
 }
 
 /// Returns the elements `start..stop` along an axis.
-fn part(x: &Variable, axis: usize, start: usize, stop: usize) -> Variable {
+pub(crate) fn part(x: &Variable, axis: usize, start: usize, stop: usize) -> Variable {
     let range = Index::Range {
         start: Some(start as isize),
         stop: Some(stop as isize),
@@ -371,7 +371,7 @@ fn part(x: &Variable, axis: usize, start: usize, stop: usize) -> Variable {
 }
 
 /// Returns the elements in reverse order along an axis.
-fn reversed(x: &Variable, axis: usize) -> Variable {
+pub(crate) fn reversed(x: &Variable, axis: usize) -> Variable {
     along(x, axis, Index::ALL.step_by(-1))
 }
 

@@ -11,6 +11,7 @@ use super::{add_at, take};
 use crate::batch::Batched;
 use crate::call::composite_if;
 use crate::context::Context;
+use crate::error::{Error, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient, OuterProduct, ProductForm};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::{Operand, batch_in_front, broadcast_to, moveaxis, reshape};
@@ -32,7 +33,8 @@ impl Picking {
         Self { each, axis }
     }
 
-    /// Returns a picking of single elements along `axis`, as [`gather`](crate::functions::gather) picks them.
+    /// Returns a picking of single elements along `axis`, as [`gather`](crate::functions::gather) picks
+    /// them.
     #[track_caller]
     pub(super) fn elements(function: &'static str, x: &Variable, axis: isize) -> Self {
         let each = true;
@@ -40,6 +42,10 @@ impl Picking {
             each,
             ..Self::slices(function, x, axis)
         }
+    }
+
+    pub(super) fn axis(self) -> usize {
+        self.axis
     }
 
     /// Returns the same positions with the batch axis in front.
@@ -68,10 +74,20 @@ impl Picking {
             || indices.shape.rank() == x.shape.rank()
                 && indices.shape == x.shape.replaced(axis, indices.shape[axis]);
         if !fits {
-            let must_hold = format!("all sizes but those of axis {axis} must be equal");
+            let must_hold = format!(
+                "all sizes but those of axis {axis} must be equal, or none above that of x"
+            );
             return Err(Mismatch::new(&inputs, must_hold));
         }
         Ok(self.shape(&x.shape, &indices.shape))
+    }
+
+    /// Raises an error unless these indices fit x.
+    #[track_caller]
+    pub(super) fn expect(self, function: &'static str, x: &Variable, indices: &Variable) {
+        if let Err(mismatch) = self.checked_shape(&x.spec(), &indices.spec()) {
+            raise(Error::mismatch(function, &mismatch));
+        }
     }
 
     /// Returns what `indices` pick from x.
@@ -111,7 +127,7 @@ impl fmt::Debug for Picking {
 }
 
 /// Returns zeros of the shape and dtype of an input.
-fn zeros(spec: &Spec) -> Variable {
+pub(super) fn zeros(spec: &Spec) -> Variable {
     Variable::constant(Array::zeros(&spec.shape, spec.dtype))
 }
 
