@@ -263,7 +263,7 @@ pub(super) fn pooling(cases: &mut Cases) {
     let sizes = images.abs().detach();
     cases.row(
         "F.lp_pool2d",
-        both(|x| f::lp_pool(&x[0], 3.0, windows), &[&sizes]),
+        both(|x| f::lp_pool(&x[0], 3.0, windows.clone()), &[&sizes]),
     );
     let (pooled, at) = f::max_pool_with_indices(&images, [2, 2]);
     let found = both(|x| f::max_unpool(&x[0], &at, [5, 6]), &[&pooled.detach()]);
