@@ -242,8 +242,11 @@ fn binomial(a: f64, b: f64, x: f64) -> f64 {
 
 /// The density of the beta distribution, `x^(a - 1) (1 - x)^(b - 1) / B(a, b)`.
 pub(super) fn beta_density(a: f64, b: f64, x: f64) -> f64 {
-    if !(a > 0.0 && b > 0.0 && (0.0..=1.0).contains(&x)) {
+    if !(a >= 0.0 && b >= 0.0 && (0.0..=1.0).contains(&x)) || a == 0.0 && b == 0.0 {
         return f64::NAN;
+    }
+    if a == 0.0 || b == 0.0 || a.is_infinite() || b.is_infinite() {
+        return 0.0;
     }
     if x == 0.0 || x == 1.0 {
         return if x == 0.0 {

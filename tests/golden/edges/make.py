@@ -361,7 +361,32 @@ def bessel(kind, order):
     return function
 
 
+def logit(x):
+    if x != x:
+        return nan, nan, nan
+    if x == 0 or x == 1:
+        known = str(x) != "-0.0"
+        return (-inf, inf if known else UNKNOWN, -inf if known else UNKNOWN) if x == 0 else (inf, inf, inf)
+    if not 0 < x < 1:
+        return nan, UNKNOWN, UNKNOWN
+    x = mpf(x)
+    return mp.ln(x / (1 - x)), 1 / (x * (1 - x)), (2 * x - 1) / (x * (1 - x)) ** 2
+
+
+def replaced(nan, above, below):
+    def function(x):
+        if x != x:
+            return nan, 0, 0
+        if abs(x) == float("inf"):
+            return above if x > 0 else below, 0, 0
+        return x, 1, 0
+    return function
+
+
 UNARY.update({
+    "logit": dict(everything=logit),
+    "nan_to_num": dict(everything=replaced(0, UNKNOWN, UNKNOWN)),
+    "nan_to_num_with": dict(everything=replaced(1, 2, 3)),
     "i0": dict(everything=bessel("i", 0)),
     "i1": dict(everything=bessel("i", 1)),
     "i0e": dict(everything=bessel("ie", 0)),
@@ -509,6 +534,32 @@ def sigmoid_cross_entropy(x, t):
     return loss, sigmoid(x) * (1 - t) - sigmoid(-x) * t, -x, p, -1, 0
 
 
+def copysign(a, b):
+    if b != b:
+        return (UNKNOWN,) * 6
+    sign = -1 if b < 0 else 1
+    return abs(a) * sign, UNKNOWN if a != a else mp.sign(a) * sign, 0, 0, 0, 0
+
+
+def heaviside(a, b):
+    if a != a or a == 0:
+        return (nan,) + (UNKNOWN,) * 5 if a != a else (b, 0, 1, 0, 0, 0)
+    return int(a > 0), 0, 0, 0, 0, 0
+
+
+def extreme_number(sign):
+    def function(a, b):
+        of_a = b != b or (a == a and (a - b) * sign >= 0)
+        return a if of_a else b, int(of_a), int(not of_a), 0, 0, 0
+    return function
+
+
+def logaddexp2(a, b):
+    u = (a - b) * mp.ln(2)
+    p = sigmoid(u) * sigmoid(-u) * mp.ln(2)
+    return max(a, b) + softplus(-abs(u)) / mp.ln(2), sigmoid(u), sigmoid(-u), p, -p, p
+
+
 def xlogy(shift):
     def function(a, b):
         c = b + shift
@@ -645,6 +696,11 @@ BINARY = {
     "maximum": extreme(1),
     "minimum": extreme(-1),
     "squared_error": lambda a, b: ((a - b) ** 2, 2 * (a - b), 2 * (b - a), 2, -2, 2),
+    "copysign": copysign,
+    "heaviside": heaviside,
+    "fmax": extreme_number(1),
+    "fmin": extreme_number(-1),
+    "logaddexp2": logaddexp2,
     "xlogy": xlogy(0),
     "xlog1py": xlogy(1),
     "rel_entr": rel_entr,
@@ -654,6 +710,8 @@ BINARY = {
     "gammaincc": gammainc(1),
     "absolute_error": lambda a, b: (abs(a - b), mp.sign(a - b), mp.sign(b - a), 0, 0, 0),
 }
+# With values where an argument is NaN.
+NOT_ALWAYS_NAN = [BINARY[name] for name in ("copysign", "heaviside", "fmax", "fmin")]
 INDEFINITE = [BINARY["multiply"], BINARY["divide"], swish]
 PAIRED = {
     "f32": [1e-45, 1e-30, 0.5, 3.0, 20.0, 1e30, 3.4028234663852886e38],
@@ -662,7 +720,7 @@ PAIRED = {
 
 
 def binary(f, a, b):
-    if a != a or b != b:
+    if (a != a or b != b) and f not in NOT_ALWAYS_NAN:
         return (nan,) + (UNKNOWN,) * 5
     infinite = [abs(x) == float("inf") for x in (a, b)]
     if all(infinite) or any(infinite) and (0 in (a, b) and f in INDEFINITE or f is power):

@@ -1,6 +1,15 @@
 //! Exponentials and logarithms.
 
+use std::f64::consts::{LN_2, LOG2_E};
+
 use crate::functions::families::{binary, unary};
+
+/// `$a - $b`, which is 0 where both are the same infinity.
+macro_rules! difference {
+    ($a:ident, $b:ident) => {
+        ($a.equal($b).logical_and($a.abs().equal(f64::INFINITY))).where_(0.0, $a - $b)
+    };
+}
 
 unary! {
     samples in unary_samples;
@@ -103,6 +112,27 @@ unary! {
         derivative(x; gy): gy / (x + 1.0),
         sample: (-0.6..2.0, f64::ln_1p),
     }
+
+    /// Computes the logit `log(x / (1 - x))` of each element, the inverse of
+    /// [`sigmoid`](crate::functions::sigmoid), without cancellation near 1/2; infinite at 0 and 1, NaN outside.
+    ///
+    /// Gradient: `gy / (x (1 - x))`, infinite at 0 and 1.
+    ///
+    /// ```
+    /// use bibun::{functions::logit, Variable};
+    /// let y = logit(Variable::new([0.0, 0.5, 1.0]));
+    /// assert_eq!(y.to_vec::<f64>(), [f64::NEG_INFINITY, 0.0, f64::INFINITY]);
+    /// ```
+    logit(x) -> Logit {
+        value: {
+            let is_middle = x.greater(0.25).logical_and(x.less(0.75));
+            let middle = is_middle.where_(x, 0.5) * 2.0 - 1.0;
+            is_middle.where_(middle.atanh() * 2.0, x.log() - (-x).log1p())
+        },
+        // Of the product, the second derivative would be a difference of infinities at the ends.
+        derivative(x; gy): gy * (x.reciprocal() + (1.0 - x).reciprocal()),
+        sample: (0.1..0.9, |x| (x / (1.0 - x)).ln()),
+    }
 }
 
 binary! {
@@ -120,17 +150,29 @@ binary! {
     /// ```
     logaddexp(a, b) via to_float -> LogAddExp {
         operation: Logaddexp,
-        derivative(a, b; gy): gy * a
-            .equal(b)
-            .logical_and(a.abs().equal(f64::INFINITY))
-            .where_(0.0, a - b)
-            .sigmoid(),
-        derivative(a, b; gy): gy * a
-            .equal(b)
-            .logical_and(a.abs().equal(f64::INFINITY))
-            .where_(0.0, b - a)
-            .sigmoid(),
+        derivative(a, b; gy): gy * difference!(a, b).sigmoid(),
+        derivative(a, b; gy): gy * difference!(b, a).sigmoid(),
         sample: (-2.0..2.0, -2.0..2.0, |a, b| (a.exp() + b.exp()).ln()),
+    }
+
+    /// Computes `log₂(2ᵃ + 2ᵇ)`, element by element, which does not overflow.
+    ///
+    /// Gradient: `gy sigmoid((a - b) log 2)` to a, `gy sigmoid((b - a) log 2)` to b; where both are the same
+    /// infinity, half to each.
+    ///
+    /// ```
+    /// use bibun::{functions::logaddexp2, Variable};
+    /// let y = logaddexp2(Variable::new([3.0, 2000.0]), 3.0);
+    /// assert_eq!(y.to_vec::<f64>(), [4.0, 2000.0]);
+    /// ```
+    logaddexp2(a, b) via to_float -> LogAddExp2 {
+        value: {
+            let difference = a.equal(b).where_(0.0, a - b).abs();
+            a.maximum(b) + (-difference).exp2().log1p() * LOG2_E
+        },
+        derivative(a, b; gy): gy * (difference!(a, b) * LN_2).sigmoid(),
+        derivative(a, b; gy): gy * (difference!(b, a) * LN_2).sigmoid(),
+        sample: (-2.0..2.0, -2.0..2.0, |a, b| (a.exp2() + b.exp2()).log2()),
     }
 }
 

@@ -12,6 +12,7 @@ mod error_function;
 mod exponential;
 mod extreme;
 mod finding;
+mod floating;
 mod hyperbolic;
 mod logsumexp;
 mod norm;
@@ -42,6 +43,7 @@ pub use error_function::*;
 pub use exponential::*;
 pub use extreme::*;
 pub use finding::*;
+pub use floating::*;
 pub use hyperbolic::*;
 pub use logsumexp::*;
 pub use norm::*;
@@ -104,6 +106,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         exponential::samples(),
         extreme::samples(),
         finding::samples(),
+        floating::samples(),
         hyperbolic::samples(),
         logsumexp::samples(),
         norm::samples(),

@@ -1,0 +1,343 @@
+//! Signs, steps, and numbers that are not finite.
+
+use bibun_array::Number;
+
+use crate::call::composite;
+use crate::functions::families::{binary, call, element_function, function_type, method};
+use crate::functions::{Operand, exp2, less, maximum, minimum, multiply, to_number};
+use crate::variable::Variable;
+
+binary! {
+    samples in binary_samples;
+
+    /// Returns the magnitude of a with the sign of b, that of zeros and of NaN too, for each pair of elements.
+    ///
+    /// Gradient: `gy` to a, with the opposite sign where its own was changed, and 0 where it is 0; zero to b.
+    ///
+    /// ```
+    /// use bibun::{functions::copysign, Variable};
+    /// let y = copysign(Variable::new([3.0, -3.0]), -0.0);
+    /// assert_eq!(y.to_vec::<f64>(), [-3.0, -3.0]);
+    /// ```
+    copysign(a, b) via to_float -> CopySign {
+        value: a.copysign(b),
+        derivative(a, b; gy): gy * a.sign() * Number::from(1.0).copysign(b),
+        derivative(; gy): Number::from(0.0),
+        sample: (-2.0..-0.3, 0.3..2.0, f64::copysign),
+    }
+
+    /// Computes the step function of Heaviside for each pair of elements: 0 where a is negative, 1 where it is
+    /// positive, and b where it is 0.
+    ///
+    /// Gradient: zero to a; `gy` to b where a is 0, zero elsewhere.
+    ///
+    /// ```
+    /// use bibun::{functions::heaviside, Variable};
+    /// let y = heaviside(Variable::new([-2.0, 0.0, 2.0]), 0.5);
+    /// assert_eq!(y.to_vec::<f64>(), [0.0, 0.5, 1.0]);
+    /// ```
+    heaviside(a, b) via to_float -> Heaviside {
+        value: {
+            let step = a.greater(0.0).where_(1.0, a.less(0.0).where_(0.0, a));
+            a.equal(0.0).where_(b, step)
+        },
+        derivative(; gy): Number::from(0.0),
+        derivative(a; gy): a.equal(0.0).where_(gy, 0.0),
+        sample: (0.3..2.0, -2.0..2.0, |_, _| 1.0),
+    }
+}
+
+/// The functions that ignore NaN, of floats; integers have none.
+macro_rules! ignoring_nan {
+    ($(
+        $(#[$documentation:meta])*
+        $name:ident -> $Rule:ident = $before:ident, $extreme:ident;
+    )+) => {$(
+        $(#[$documentation])*
+        #[doc = $crate::functions::families::shapes_and_types!(binary)]
+        #[track_caller]
+        pub fn $name(a: impl Into<Operand>, b: impl Into<Operand>) -> Variable {
+            let (inputs, _whole) = Operand::pair(stringify!($name), a.into(), b.into());
+            match inputs[0].dtype().is_float() {
+                true => call($Rule::function(), &[], inputs),
+                false => {
+                    let _whole = composite(stringify!($name));
+                    let [a, b] = inputs;
+                    $extreme(a, b)
+                }
+            }
+        }
+        method!($name, b: impl Into<Operand>);
+        function_type!($name, 2, $Rule);
+
+        element_function! {
+            $Rule = stringify!($name), [a, b] [];
+            value: {
+                let is_first = b.is_nan().logical_or(a.$before(b));
+                is_first.where_(a, b)
+            };
+            derivative(a, b; gy): b.is_nan().logical_or(a.$before(b)).where_(gy, 0.0);
+            derivative(a, b; gy): b.is_nan().logical_or(a.$before(b)).where_(0.0, gy);
+        }
+    )+};
+}
+
+ignoring_nan! {
+    /// Computes the maximum of two values, element by element, of which NaN is none: it is the result only where
+    /// both are NaN.
+    ///
+    /// Gradient: `gy` to the greater one, to a where they are equal, as in PyTorch.
+    ///
+    /// ```
+    /// use bibun::{functions::fmax, Variable};
+    /// let y = fmax(Variable::new([1.0, f64::NAN]), 0.0);
+    /// assert_eq!(y.to_vec::<f64>(), [1.0, 0.0]);
+    /// ```
+    fmax -> FMax = greater_equal, maximum;
+
+    /// Computes the minimum of two values, element by element, of which NaN is none: it is the result only where
+    /// both are NaN.
+    ///
+    /// Gradient: `gy` to the lesser one, to a where they are equal, as in PyTorch.
+    ///
+    /// ```
+    /// use bibun::{functions::fmin, Variable};
+    /// let y = fmin(Variable::new([1.0, f64::NAN]), 0.0);
+    /// assert_eq!(y.to_vec::<f64>(), [0.0, 0.0]);
+    /// ```
+    fmin -> FMin = less_equal, minimum;
+}
+
+/// Returns, for each element, whether its sign is negative, which is so of `-0.0`, too.
+///
+/// Shapes: x any → the same.
+/// Types: all → bool.
+/// Gradient: none.
+///
+/// ```
+/// use bibun::{functions::signbit, Variable};
+/// let y = signbit(Variable::new([-1.0, -0.0, 0.0]));
+/// assert_eq!(y.to_vec::<bool>(), [true, true, false]);
+/// ```
+#[track_caller]
+pub fn signbit(x: impl Into<Variable>) -> Variable {
+    let _whole = composite("signbit");
+    let x = to_number(x.into());
+    match x.dtype().is_float() {
+        true => less(copysign(1.0, x), 0.0),
+        false => less(x, 0),
+    }
+}
+method!(signbit);
+
+/// Replaces NaN by 0, and infinities by the largest and the lowest finite number of the dtype.
+///
+/// Shapes: x any → the same.
+/// Types: floats; others stay as they are.
+/// Gradient: `gy` where x is finite, zero elsewhere.
+///
+/// ```
+/// use bibun::{functions::nan_to_num, Variable};
+/// let y = nan_to_num(Variable::new([1.0, f64::NAN, f64::INFINITY]));
+/// assert_eq!(y.to_vec::<f64>(), [1.0, 0.0, f64::MAX]);
+/// ```
+#[track_caller]
+pub fn nan_to_num(x: impl Into<Variable>) -> Variable {
+    let x = x.into();
+    let dtype = x.dtype();
+    nan_to_num_with(x, 0.0, dtype.highest().to_f64(), dtype.lowest().to_f64())
+}
+method!(nan_to_num);
+
+/// Replaces NaN, positive and negative infinity by numbers.
+///
+/// Shapes: x any → the same.
+/// Types: floats; others stay as they are.
+/// Gradient: `gy` where x is finite, zero elsewhere.
+///
+/// ```
+/// use bibun::{functions::nan_to_num_with, Variable};
+/// let y = nan_to_num_with(Variable::new([f64::NAN, f64::INFINITY]), -1.0, 10.0, -10.0);
+/// assert_eq!(y.to_vec::<f64>(), [-1.0, 10.0]);
+/// ```
+#[track_caller]
+pub fn nan_to_num_with(x: impl Into<Variable>, nan: f64, above: f64, below: f64) -> Variable {
+    let x = x.into();
+    match x.dtype().is_float() {
+        true => call(NanToNum::function(), &[nan, above, below], [x]),
+        false => x,
+    }
+}
+method!(nan_to_num_with, nan: f64, above: f64, below: f64);
+
+struct NanToNum;
+
+element_function! {
+    NanToNum = "nan_to_num", [x] [nan, above, below];
+    value: {
+        let finite = x.equal(f64::NEG_INFINITY).where_(below, x);
+        x.is_nan().where_(nan, x.equal(f64::INFINITY).where_(above, finite))
+    };
+    derivative(x; gy): x.abs().less(f64::INFINITY).where_(gy, 0.0);
+}
+
+/// Computes `x 2ⁿ` of each pair of elements, as the product with the power.
+///
+/// Shapes: inputs that broadcast → their common shape.
+/// Types: floats, promoted; integers give f64.
+/// Gradient: `gy 2ⁿ` to x, `gy log(2) y` to n.
+///
+/// # Panics
+/// Panics if the shapes do not broadcast.
+///
+/// ```
+/// use bibun::{functions::ldexp, Variable};
+/// let y = ldexp(Variable::new([0.75, 3.0]), Variable::new([2, -1]));
+/// assert_eq!(y.to_vec::<f64>(), [3.0, 1.5]);
+/// ```
+#[track_caller]
+pub fn ldexp(x: impl Into<Operand>, n: impl Into<Operand>) -> Variable {
+    let ([x, n], _pair) = Operand::pair("ldexp", x.into(), n.into());
+    let _whole = composite("ldexp");
+    multiply(x, exp2(n))
+}
+method!(ldexp, n: impl Into<Operand>);
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use bibun_array::Array;
+
+    use crate::conformance::Sample;
+    let mut samples = binary_samples();
+    samples.extend([
+        Sample::binary(
+            "copysign",
+            0.3..2.0,
+            -2.0..-0.3,
+            |a, b| copysign(a, b),
+            f64::copysign,
+        ),
+        Sample::binary(
+            "heaviside",
+            -2.0..-0.3,
+            -2.0..2.0,
+            |a, b| heaviside(a, b),
+            |_, _| 0.0,
+        ),
+        Sample::binary("fmax", -2.0..2.0, -2.0..2.0, |a, b| fmax(a, b), f64::max)
+            .of(FMax::function(), &[]),
+        Sample::binary("fmin", -2.0..2.0, -2.0..2.0, |a, b| fmin(a, b), f64::min)
+            .of(FMin::function(), &[]),
+        Sample::unary("nan_to_num", -2.0..2.0, |x| nan_to_num(x), |x| x)
+            .of(NanToNum::function(), &[0.0, f64::MAX, f64::MIN]),
+        Sample::unary(
+            "nan_to_num_with",
+            -2.0..2.0,
+            |x| nan_to_num_with(x, 1.0, 2.0, 3.0),
+            |x| x,
+        ),
+        Sample::new(
+            "signbit",
+            |x| vec![crate::functions::where_(signbit(&x[0]), &x[0], &x[0] * 2.0)],
+            |x| {
+                let y = x[0]
+                    .to_vec::<f64>()
+                    .into_iter()
+                    .map(|x| if x < 0.0 { x } else { 2.0 * x });
+                vec![Array::from_vec(y.collect(), [2, 3])]
+            },
+        )
+        .input([2, 3], -2.0..2.0),
+        Sample::new(
+            "ldexp",
+            |x| vec![ldexp(&x[0], &x[1])],
+            |x| {
+                let pairs = x[0].to_vec::<f64>().into_iter().zip(x[1].to_vec::<f64>());
+                vec![Array::from_vec(
+                    pairs.map(|(x, n)| x * n.exp2()).collect(),
+                    [2, 3],
+                )]
+            },
+        )
+        .input([2, 3], -2.0..2.0)
+        .input([2, 3], -2.0..2.0),
+    ]);
+    samples
+}
+
+#[cfg(test)]
+mod tests {
+    use bibun_array::DType;
+
+    use super::*;
+    use crate::functions::probe::{gradient, partial_derivatives};
+
+    #[test]
+    fn nan_is_ignored_and_ties_go_to_the_first() {
+        let nan = f64::NAN;
+        let (a, b) = (
+            Variable::new([nan, 1.0, nan]),
+            Variable::new([2.0, nan, nan]),
+        );
+        for y in [fmax(&a, &b), fmin(&a, &b)] {
+            let y = y.to_vec::<f64>();
+            assert_eq!(y[..2], [2.0, 1.0]);
+            assert!(y[2].is_nan());
+        }
+        let both: [fn(&Variable, &Variable) -> Variable; 2] =
+            [|a, b| fmax(a, b), |a, b| fmin(a, b)];
+        for function in both {
+            assert_eq!(partial_derivatives(function, 1.0, 1.0), [1.0, 0.0]);
+            assert_eq!(partial_derivatives(function, nan, 1.0), [0.0, 1.0]);
+            assert_eq!(partial_derivatives(function, 1.0, nan), [1.0, 0.0]);
+        }
+        assert_eq!(partial_derivatives(|a, b| fmax(a, b), 1.0, 2.0), [0.0, 1.0]);
+        assert_eq!(partial_derivatives(|a, b| fmin(a, b), 1.0, 2.0), [1.0, 0.0]);
+        assert_eq!(fmax(Variable::new([1, 5]), 3).to_vec::<i64>(), [3, 5]);
+        assert_eq!(fmin(Variable::new([1, 5]), 3).to_vec::<i64>(), [1, 3]);
+    }
+
+    #[test]
+    fn signs_and_steps() {
+        let y = copysign(Variable::new([0.0, 1.0, f64::NAN]), -1.0);
+        assert!(y.to_vec::<f64>().iter().all(|y| y.is_sign_negative()));
+        assert_eq!(
+            partial_derivatives(|a, b| copysign(a, b), -3.0, 1.0),
+            [-1.0, 0.0]
+        );
+        assert_eq!(
+            partial_derivatives(|a, b| copysign(a, b), 0.0, 1.0),
+            [0.0, 0.0]
+        );
+        assert_eq!(
+            partial_derivatives(|a, b| heaviside(a, b), 0.0, 3.0),
+            [0.0, 1.0]
+        );
+        assert_eq!(
+            partial_derivatives(|a, b| heaviside(a, b), 1.0, 3.0),
+            [0.0, 0.0]
+        );
+        assert!(heaviside(f64::NAN, 0.5).item::<f64>().is_nan());
+        assert_eq!(
+            signbit(Variable::new([-1, 2])).to_vec::<bool>(),
+            [true, false]
+        );
+        assert_eq!(signbit(Variable::new([-0.0f32])).to_vec::<bool>(), [true]);
+    }
+
+    #[test]
+    fn what_is_not_finite_is_replaced_by_the_ends_of_the_dtype() {
+        let x = Variable::new([f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 2.0]);
+        for dtype in [DType::F16, DType::BF16, DType::F32, DType::F64] {
+            let y = nan_to_num(x.cast(dtype));
+            let (low, high) = (dtype.lowest().to_f64(), dtype.highest().to_f64());
+            assert_eq!(
+                (y.dtype(), y.to_vec::<f64>()),
+                (dtype, vec![0.0, high, low, 2.0])
+            );
+        }
+        let slopes = [f64::NAN, f64::INFINITY, 2.0].map(|x| gradient(|x| nan_to_num(x), x));
+        assert_eq!(slopes, [0.0, 0.0, 1.0]);
+        assert_eq!(nan_to_num(Variable::new([3])).to_vec::<i64>(), [3]);
+    }
+}
