@@ -7,8 +7,8 @@ use crate::call::composite;
 use crate::error::{Error, mismatch, raise};
 use crate::functions::{
     Reduction, broadcast_to, cast, concat, cumsum, equal, expand_dims, full_like, gather,
-    in_accumulator, logical_and, logsumexp, maximum, not_equal, pad, reshape, slice, stack,
-    to_float, to_indices, unstack, where_,
+    in_accumulator, logaddexp, logical_and, logsumexp, maximum, not_equal, pad, reshape, slice,
+    stack, to_float, to_indices, unstack, where_,
 };
 use crate::s;
 use crate::variable::Variable;
@@ -191,14 +191,12 @@ fn losses(
     for (step, emission) in emissions.iter().enumerate().skip(1) {
         let stayed = slice(&reached, s![.., 2..]);
         let moved = slice(&reached, s![.., 1..places + 1]);
-        let ways = match &skips {
-            Some(skips) => {
-                let skipped = where_(skips, slice(&reached, s![.., ..places]), NEVER);
-                stack(&[&stayed, &moved, &skipped], 0)
-            }
-            None => stack(&[&stayed, &moved], 0),
-        };
-        let next = pad(logsumexp(ways, 0) + emission, &[(0, 0), (2, 0)], NEVER);
+        let mut next = logaddexp(stayed, moved);
+        if let Some(skips) = &skips {
+            let skipped = where_(skips, slice(&reached, s![.., ..places]), NEVER);
+            next = logaddexp(next, skipped);
+        }
+        let next = pad(next + emission, &[(0, 0), (2, 0)], NEVER);
         reached = match &input_lengths {
             Some(lengths) => where_(lengths.greater(step as i64), next, reached),
             None => next,
@@ -212,7 +210,10 @@ fn losses(
         }
         None => slice(reached, s![.., places..]),
     };
-    -logsumexp(ends, 1)
+    let losses = -logsumexp(ends, 1);
+    // Two places that are never reached share the cotangent of what follows from them, which is 0 only
+    // where the end is reached.
+    where_(equal(&losses, f64::INFINITY), f64::INFINITY, losses)
 }
 
 #[cfg(test)]
