@@ -1,6 +1,6 @@
 //! Conditions on the elements of inputs, which are checked wherever the elements are there.
 
-use bibun_array::{Array, DType, is_traced};
+use bibun_array::{Array, DType, cpu, is_traced};
 
 use crate::error::{Error, raise};
 use crate::functions::logical_not;
@@ -22,13 +22,17 @@ pub(crate) fn expect_everywhere(
     let Some(wrong) = elements(&logical_not(condition.detach())) else {
         return;
     };
-    let Some(at) = wrong.to_vec::<bool>().into_iter().position(|wrong| wrong) else {
+    // Of values on a device, only this one is read.
+    if !wrong.any(..).to(cpu()).item::<bool>() {
         return;
-    };
+    }
+    let wrong = wrong.to(cpu());
+    let at = wrong.to_vec::<bool>().into_iter().position(|wrong| wrong);
+    let at = at.expect("one of them is");
     let index = wrong.shape().unravel(at);
     let found = elements(x).filter(|x| x.shape() == wrong.shape());
     let found = found.map_or(String::from("out of range"), |x| {
-        x.cast(DType::F64).to_vec::<f64>()[at].to_string()
+        x.to(cpu()).cast(DType::F64).to_vec::<f64>()[at].to_string()
     });
     let place = match index.is_empty() {
         true => String::new(),
