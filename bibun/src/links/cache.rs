@@ -12,7 +12,8 @@ use crate::variable::Variable;
 /// and adds those of further positions. Each layer needs its own.
 ///
 /// It is a [`Tree`](trait@Tree), so it can be passed through transformations, and `tree_map` reorders the
-/// sequences of a batch, for example for a beam search. Cloning shares the values.
+/// sequences of a batch, for example for a beam search. Its shapes grow with each position, so a compiled
+/// function that takes it is traced for each length. Cloning shares the values.
 ///
 /// ```
 /// use bibun::array::{Array, DType, Generator};
