@@ -258,9 +258,10 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         "betainc",
         |x| vec![betainc(&x[0], &x[1], &x[2])],
         |x| {
+            let shape = x[0].shape();
             let [a, b, x] = [0, 1, 2].map(|i| x[i].to_vec::<f64>());
-            let y = (0..6).map(|i| beta_reference(a[i], b[i], x[i]));
-            vec![Array::from_vec(y.collect(), [2, 3])]
+            let y = (0..a.len()).map(|i| beta_reference(a[i], b[i], x[i]));
+            vec![Array::from_vec(y.collect(), shape)]
         },
     );
     let of_three = Sample {
