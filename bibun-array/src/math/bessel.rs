@@ -70,7 +70,7 @@ fn scaled(x: f64, n: f64, k: u32) -> f64 {
     }
     let terms = hankel(n, x).zip(0u32..).map(|(term, m)| {
         let power = f64::from(m) + 0.5;
-        let parity = if m % 2 == 0 { 1.0 } else { -1.0 };
+        let parity = if m.is_multiple_of(2) { 1.0 } else { -1.0 };
         (0..k).fold(parity * term, |term, r| -term * (power + f64::from(r)) / x)
     });
     terms.sum::<f64>() / (TAU.sqrt() * x.sqrt())
@@ -103,7 +103,7 @@ pub(super) fn bessel_ie(x: f64, n: f64, k: f64) -> f64 {
         terms.sum::<f64>() * 0.5f64.powi(j as i32)
     };
     let terms = (0..=order).map(|j| {
-        let parity = if (order - j) % 2 == 0 { 1.0 } else { -1.0 };
+        let parity = if (order - j).is_multiple_of(2) { 1.0 } else { -1.0 };
         parity * choose(order, j) * derivative(j)
     });
     sign(n + k, x) * (-size).exp() * terms.sum::<f64>()
