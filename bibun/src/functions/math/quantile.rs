@@ -369,7 +369,7 @@ mod tests {
         assert_eq!(median([1i64, 2], 0).item::<f64>(), 1.5);
         assert_eq!(median(7.0, ..).item::<f64>(), 7.0);
         assert_eq!(
-            quantile(&Variable::new([1.0f32, 2.0]), 0.5, 0).dtype(),
+            quantile(Variable::new([1.0f32, 2.0]), 0.5, 0).dtype(),
             DType::F32
         );
     }

@@ -296,7 +296,8 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input((), range.clone()),
     ];
     type Segments = fn(&Variable, Variable) -> Variable;
-    let functions: [(&'static str, Segments, fn(&[f64]) -> f64); 5] = [
+    type Reduced = fn(&[f64]) -> f64;
+    let functions: [(&'static str, Segments, Reduced); 5] = [
         (
             "segment_sum",
             |x, ids| segment_sum(x, ids, 3),

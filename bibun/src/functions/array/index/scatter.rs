@@ -322,7 +322,8 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         let own = (0..4).filter(|&j| indices.get(i[0]).is_some_and(|row| row[j] == i[1]));
         own.map(|j| at(&x[1], &[i[0], j])).collect()
     };
-    let combines: [(Combine, fn(&[f64]) -> f64); 6] = [
+    type Reduced = fn(&[f64]) -> f64;
+    let combines: [(Combine, Reduced); 6] = [
         (Combine::Replace, |x| x[x.len() - 1]),
         (Combine::Sum, |x| x.iter().sum()),
         (Combine::Product, |x| x.iter().product()),
