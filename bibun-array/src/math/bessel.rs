@@ -103,7 +103,11 @@ pub(super) fn bessel_ie(x: f64, n: f64, k: f64) -> f64 {
         terms.sum::<f64>() * 0.5f64.powi(j as i32)
     };
     let terms = (0..=order).map(|j| {
-        let parity = if (order - j).is_multiple_of(2) { 1.0 } else { -1.0 };
+        let parity = if (order - j).is_multiple_of(2) {
+            1.0
+        } else {
+            -1.0
+        };
         parity * choose(order, j) * derivative(j)
     });
     sign(n + k, x) * (-size).exp() * terms.sum::<f64>()
