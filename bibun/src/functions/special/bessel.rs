@@ -75,7 +75,7 @@ unary! {
     /// use bibun::{functions::i1e, Variable};
     /// let y = i1e(Variable::new([0.0, -1e6])).to_vec::<f64>();
     /// assert_eq!(y[0], 0.0);
-    /// assert!((y[1] + 3.989_421_307_980_808e-4).abs() < 1e-17);
+    /// assert!((y[1] + 3.989_421_307_980_308e-4).abs() < 1e-17);
     /// ```
     i1e(x) -> I1e {
         value: x.bessel_ie(1.0, 0.0),
