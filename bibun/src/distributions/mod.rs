@@ -120,7 +120,7 @@ use bibun_array::{DType, Generator, Shape};
 use crate::call::composite;
 use crate::error::{Error, mismatch, raise};
 use crate::function::Spec;
-use crate::functions::condition::{elements, expect_everywhere};
+use crate::functions::condition::exception;
 use crate::functions::{Operand, cast, sqrt, where_};
 use crate::tree::Tree;
 use crate::variable::Variable;
@@ -250,14 +250,14 @@ pub trait Distribution: Tree {
         let _whole = composite("log_prob");
         let x = value(self, "log_prob", x.into());
         let inside = self.contains(&x);
-        let log_density = self.log_density(&x);
-        if elements(&inside).is_some() {
-            let what = format!("a value of {}", self.name());
-            let must = self.support().to_string();
-            expect_everywhere("log_prob", &what, &x, &inside, &must);
-            return log_density;
+        if let Some(found) = exception(&x, &inside) {
+            let (name, support) = (self.name(), self.support());
+            let what = format!("a value of {name} is {found}; it must be {support}");
+            raise(Error::argument("log_prob", what));
         }
-        where_(inside, log_density, f64::NEG_INFINITY)
+        // Nothing is out of the support here, except in a function that is being traced. It has to be the same
+        // function otherwise, to the last bit of its gradients.
+        where_(inside, self.log_density(&x), f64::NEG_INFINITY)
     }
 
     /// Computes the probability of values up to `x`.

@@ -19,12 +19,18 @@ pub(crate) fn expect_everywhere(
     condition: &Variable,
     must: &str,
 ) {
-    let Some(wrong) = elements(&logical_not(condition.detach())) else {
-        return;
-    };
+    if let Some(found) = exception(x, condition) {
+        let what = format!("{what} is {found}; it must be {must}");
+        raise(Error::argument(function, what));
+    }
+}
+
+/// Returns the first element of `x` for which a condition does not hold, and its place, as a text.
+pub(crate) fn exception(x: &Variable, condition: &Variable) -> Option<String> {
+    let wrong = elements(&logical_not(condition.detach()))?;
     // Of values on a device, only this one is read.
     if !wrong.any(..).to(cpu()).item::<bool>() {
-        return;
+        return None;
     }
     let wrong = wrong.to(cpu());
     let at = wrong.to_vec::<bool>().into_iter().position(|wrong| wrong);
@@ -34,18 +40,14 @@ pub(crate) fn expect_everywhere(
     let found = found.map_or(String::from("out of range"), |x| {
         x.to(cpu()).cast(DType::F64).to_vec::<f64>()[at].to_string()
     });
-    let place = match index.is_empty() {
-        true => String::new(),
-        false => format!(" at {index:?}"),
-    };
-    raise(Error::argument(
-        function,
-        format!("{what} is {found}{place}; it must be {must}"),
-    ));
+    Some(match index.is_empty() {
+        true => found,
+        false => format!("{found} at {index:?}"),
+    })
 }
 
 /// Returns the elements below all transformations, unless they are being traced.
-pub(crate) fn elements(x: &Variable) -> Option<Array> {
+fn elements(x: &Variable) -> Option<Array> {
     match &*x.value() {
         Value::Array(x) => (!is_traced(x)).then(|| x.clone()),
         Value::Hidden(hidden) => elements(hidden.parts().first()?),

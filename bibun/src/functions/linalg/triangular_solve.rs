@@ -130,7 +130,11 @@ impl Function for TriangularSolve {
 
     fn forward(&self, [a, b]: [Array; 2]) -> [Array; 1] {
         let (triangle, spec) = (self.0, (b.shape().clone(), b.dtype()));
-        let device = b.device();
+        // A repeated value is on every device.
+        let device = match a.device() == cpu() {
+            true => b.device(),
+            false => a.device(),
+        };
         let solve = move |x: Vec<Array>| {
             let x: Vec<Array> = x.iter().map(|x| x.to(cpu())).collect();
             let solved = match x[0].dtype() {
