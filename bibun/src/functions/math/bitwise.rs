@@ -1,8 +1,8 @@
-//! Operations on the bits of integers and on bools.
+//! Operations on integers: their bits, and their divisors.
 
 use std::fmt;
 
-use bibun_array::{Array, DType, ops};
+use bibun_array::{Array, DType, Definition, Kernel, Slice, SliceMut, ops, run_kernel};
 
 use crate::error::mismatch;
 use crate::function::{Fixed, Mismatch, Spec};
@@ -56,6 +56,33 @@ macro_rules! bitwise {
 }
 
 bitwise! {
+    /// Computes the greatest common divisor of integers, which is not negative; 0 of zeros.
+    ///
+    /// Types: integers, promoted. Gradient: none.
+    /// Source: Euclid, "Elements", book VII.
+    ///
+    /// # Panics
+    /// Panics if the shapes do not broadcast, or one is not integers.
+    ///
+    /// ```
+    /// use bibun::functions::gcd;
+    /// assert_eq!(gcd([12i64, -18, 0], 8).to_vec::<i64>(), [4, 2, 8]);
+    /// ```
+    gcd -> bools: false, |[a, b]: [Array; 2]| of_pairs(&GCD, a, b);
+
+    /// Computes the least common multiple of integers, which is not negative; 0 if one is 0.
+    ///
+    /// Types: integers, promoted; wraps around. Gradient: none.
+    ///
+    /// # Panics
+    /// Panics if the shapes do not broadcast, or one is not integers.
+    ///
+    /// ```
+    /// use bibun::functions::lcm;
+    /// assert_eq!(lcm([12i64, -18, 0], 8).to_vec::<i64>(), [24, 72, 0]);
+    /// ```
+    lcm -> bools: false, |[a, b]: [Array; 2]| of_pairs(&LCM, a, b);
+
     /// Computes the bitwise `a & b` of integers or bools.
     ///
     /// Types: integers and bools, promoted. Gradient: none.
@@ -164,6 +191,36 @@ pub fn bitwise_not(x: impl Into<Variable>) -> Variable {
 method!(bitwise_not);
 
 /// Raises an error unless all are integers, or bools if they are allowed.
+/// Loops over pairs of integers, of which the accumulator is i64.
+static GCD: Definition = Definition::host("gcd", None, |_, x, out| each_pair(x, out, divisor));
+static LCM: Definition = Definition::host("lcm", None, |_, x, out| {
+    each_pair(x, out, |a, b| match divisor(a, b) {
+        0 => 0,
+        common => (a / common).wrapping_mul(b).wrapping_abs(),
+    });
+});
+
+fn of_pairs(definition: &'static Definition, a: Array, b: Array) -> Array {
+    run_kernel(&Kernel::new(definition, &[]), &mut [a, b])
+}
+
+fn each_pair(inputs: &[Slice<'_>], out: SliceMut<'_>, of: impl Fn(i64, i64) -> i64) {
+    let (Slice::I64(a), Slice::I64(b), SliceMut::I64(out)) = (inputs[0], inputs[1], out) else {
+        unreachable!("integers are computed as i64")
+    };
+    for ((&a, &b), out) in a.iter().zip(b).zip(out) {
+        *out = of(a, b);
+    }
+}
+
+fn divisor(a: i64, b: i64) -> i64 {
+    let (mut a, mut b) = (a.unsigned_abs(), b.unsigned_abs());
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a.cast_signed()
+}
+
 #[track_caller]
 fn expect(function: &'static str, inputs: &[Variable], bools: bool) {
     let is_allowed = |x: &Variable| x.dtype().is_integer() || bools && x.dtype() == DType::Bool;

@@ -1,10 +1,18 @@
 //! Signs, steps, and numbers that are not finite.
 
-use bibun_array::Number;
+use bibun_array::{
+    Array, DType, Definition, Element, Kernel, Number, Slice, SliceMut, bf16, cpu, f16,
+    record_call, run_kernel,
+};
 
 use crate::call::composite;
-use crate::functions::families::{binary, call, element_function, function_type, method};
-use crate::functions::{Operand, exp2, less, maximum, minimum, multiply, to_number};
+use crate::function::{Fixed, Mismatch, Spec};
+use crate::functions::families::{
+    Discrete, DiscreteRule, binary, call, element_function, function_type, method,
+};
+use crate::functions::{
+    Operand, cast, exp2, less, maximum, minimum, multiply, right_shift, to_float, to_number,
+};
 use crate::variable::Variable;
 
 binary! {
@@ -203,6 +211,160 @@ pub fn ldexp(x: impl Into<Operand>, n: impl Into<Operand>) -> Variable {
 }
 method!(ldexp, n: impl Into<Operand>);
 
+/// Returns m and the integer n of `x = m 2ⁿ`, where m is from ½ to 1, in magnitude; x itself and 0 where it is
+/// 0, infinite or NaN.
+///
+/// Shapes: x any → the same, twice.
+/// Types: floats; integers give f64. n is i64.
+/// Gradient: `gy 2⁻ⁿ` of m to x; none of n.
+///
+/// ```
+/// use bibun::{functions::frexp, Variable};
+/// let (m, n) = frexp(Variable::new([12.0, -0.375, 0.0]));
+/// assert_eq!((m.to_vec::<f64>(), n.to_vec::<i64>()), (vec![0.75, -0.75, 0.0], vec![4, -1, 0]));
+/// ```
+#[track_caller]
+pub fn frexp(x: impl Into<Variable>) -> (Variable, Variable) {
+    let _whole = composite("frexp");
+    let x = to_float(x.into());
+    let n = Discrete::of(Exponent, [x.detach()]);
+    // In two steps, because the reciprocal of the smallest numbers is infinite.
+    let half = right_shift(&n, 1);
+    let m = ldexp(
+        ldexp(&x, cast(-&half, x.dtype())),
+        cast(&half - &n, x.dtype()),
+    );
+    (m, n)
+}
+
+impl Variable {
+    /// Calls [`functions::frexp`](crate::functions::frexp) of this Variable.
+    #[must_use]
+    #[track_caller]
+    pub fn frexp(&self) -> (Self, Self) {
+        frexp(self)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Exponent;
+
+impl DiscreteRule for Exponent {
+    type Inputs = Fixed<1>;
+
+    fn name(&self) -> &'static str {
+        "frexp"
+    }
+
+    fn shape(&self, [x]: [&Spec; 1]) -> Result<Spec, Mismatch> {
+        Ok(Spec::new(&x.shape, DType::I64))
+    }
+
+    fn forward(&self, [x]: [Array; 1]) -> Array {
+        static EXPONENT: Definition = Definition::host("frexp", Some(DType::I64), |_, x, out| {
+            let SliceMut::I64(out) = out else {
+                unreachable!("it is defined so")
+            };
+            match x[0] {
+                Slice::F32(x) => out
+                    .iter_mut()
+                    .zip(x)
+                    .for_each(|(n, &x)| *n = exponent(x.into())),
+                Slice::F64(x) => out.iter_mut().zip(x).for_each(|(n, &x)| *n = exponent(x)),
+                _ => unreachable!("floats are computed as f32 or f64"),
+            }
+        });
+        run_kernel(&Kernel::new(&EXPONENT, &[]), &mut [x])
+    }
+}
+
+/// The n of `x = m 2ⁿ` for m from ½ to 1.
+fn exponent(x: f64) -> i64 {
+    if x == 0.0 || !x.is_finite() {
+        return 0;
+    }
+    let of_bits = |x: f64| (x.to_bits() >> 52 & 0x7FF) as i64 - 1022;
+    match x.is_normal() {
+        true => of_bits(x),
+        false => of_bits(x * 2f64.powi(64)) - 64,
+    }
+}
+
+/// Returns the number next to a towards b, for each pair of elements; b where they are equal.
+///
+/// Shapes: inputs that broadcast → their common shape.
+/// Types: floats, promoted; integers give f64. Gradient: none.
+/// Source: `torch.nextafter`; IEEE 754.
+///
+/// # Panics
+/// Panics if the shapes do not broadcast.
+///
+/// ```
+/// use bibun::functions::nextafter;
+/// let y = nextafter([1.0, 0.0], [2.0, -1.0]);
+/// assert_eq!(y.to_vec::<f64>(), [1.0 + f64::EPSILON, -5e-324]);
+/// ```
+#[track_caller]
+pub fn nextafter(a: impl Into<Operand>, b: impl Into<Operand>) -> Variable {
+    let (inputs, _whole) = Operand::pair("nextafter", a.into(), b.into());
+    Discrete::of(NextAfter, inputs.map(to_float))
+}
+method!(nextafter, b: impl Into<Operand>);
+
+/// Moves each float by one in the order of its bits.
+macro_rules! next_after {
+    ($T:ident, $a:ident, $b:ident) => {{
+        let next = |(a, b): ($T, $T)| {
+            let (x, y) = (f64::from(a), f64::from(b));
+            if x.is_nan() {
+                return a;
+            }
+            if y.is_nan() || x == y {
+                return b;
+            }
+            $T::from_bits(match x == 0.0 {
+                // The smallest number with the sign of b.
+                true => b.to_bits() >> ($T::DTYPE.size() * 8 - 1) << ($T::DTYPE.size() * 8 - 1) | 1,
+                false if (y > x) == (x > 0.0) => a.to_bits() + 1,
+                false => a.to_bits() - 1,
+            })
+        };
+        let pairs = $a.to_vec::<$T>().into_iter().zip($b.to_vec::<$T>());
+        Array::from_vec(pairs.map(next).collect(), $a.shape())
+    }};
+}
+
+#[derive(Clone, Copy, Debug)]
+struct NextAfter;
+
+impl DiscreteRule for NextAfter {
+    type Inputs = Fixed<2>;
+
+    fn name(&self) -> &'static str {
+        "nextafter"
+    }
+
+    fn shape(&self, [a, _]: [&Spec; 2]) -> Result<Spec, Mismatch> {
+        Ok(a.clone())
+    }
+
+    fn forward(&self, [a, b]: [Array; 2]) -> Array {
+        let (device, spec) = (a.device(), (a.shape().clone(), a.dtype()));
+        let next = move |x: Vec<Array>| {
+            let [a, b] = [0, 1].map(|i| x[i].to(cpu()));
+            let next = match a.dtype() {
+                DType::F16 => next_after!(f16, a, b),
+                DType::BF16 => next_after!(bf16, a, b),
+                DType::F32 => next_after!(f32, a, b),
+                _ => next_after!(f64, a, b),
+            };
+            vec![next.to(device)]
+        };
+        let mut next = record_call("nextafter", &[a, b], &[spec], next);
+        next.pop().expect("there is one result")
+    }
+}
+
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use bibun_array::Array;
@@ -248,6 +410,16 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             },
         )
         .input([2, 3], -2.0..2.0),
+        Sample::new(
+            "frexp",
+            |x| vec![frexp(&x[0]).0],
+            |x| {
+                let mantissa = |x: f64| x / (x.abs().log2().floor() + 1.0).exp2();
+                let y = x[0].to_vec::<f64>().into_iter().map(mantissa);
+                vec![Array::from_vec(y.collect(), [2, 3])]
+            },
+        )
+        .input([2, 3], 4.2..7.8),
         Sample::new(
             "ldexp",
             |x| vec![ldexp(&x[0], &x[1])],
@@ -339,5 +511,53 @@ mod tests {
         let slopes = [f64::NAN, f64::INFINITY, 2.0].map(|x| gradient(|x| nan_to_num(x), x));
         assert_eq!(slopes, [0.0, 0.0, 1.0]);
         assert_eq!(nan_to_num(Variable::new([3])).to_vec::<i64>(), [3]);
+    }
+
+    #[test]
+    fn parts_of_floats_and_their_neighbours() {
+        let x = [
+            f64::MIN_POSITIVE,
+            5e-324,
+            f64::MAX,
+            -1.0,
+            f64::INFINITY,
+            -0.0,
+        ];
+        let (m, n) = frexp(Variable::new(x));
+        assert_eq!(n.to_vec::<i64>(), [-1021, -1073, 1024, 1, 0, 0]);
+        let parts = m.to_vec::<f64>();
+        assert_eq!(
+            parts[..5],
+            [0.5, 0.5, 1.0 - f64::EPSILON / 2.0, -0.5, f64::INFINITY]
+        );
+        assert!(parts[5] == 0.0 && parts[5].is_sign_negative());
+        let (m, n) = frexp(Variable::new([bf16::from_f32(3.0)]));
+        assert_eq!(
+            (m.cast(DType::F64).item::<f64>(), n.item::<i64>()),
+            (0.75, 2)
+        );
+
+        let neighbours = |dtype: DType| {
+            let a = Variable::new([1.0, -1.0, 0.0, 0.0, 2.0]).cast(dtype);
+            let b = Variable::new([9.0, 9.0, -1.0, 1.0, 2.0]).cast(dtype);
+            nextafter(a, b).cast(DType::F64).to_vec::<f64>()
+        };
+        for (dtype, bits, least) in [
+            (DType::F64, 52, 1074),
+            (DType::F32, 23, 149),
+            (DType::BF16, 7, 133),
+            (DType::F16, 10, 24),
+        ] {
+            let (step, least) = (0.5f64.powi(bits), 2f64.powi(-least));
+            assert_eq!(
+                neighbours(dtype),
+                [1.0 + step, -1.0 + step / 2.0, -least, least, 2.0]
+            );
+        }
+        assert!(nextafter([f64::NAN], 0.0).item::<f64>().is_nan());
+        assert_eq!(
+            nextafter(f64::MAX, f64::INFINITY).item::<f64>(),
+            f64::INFINITY
+        );
     }
 }
