@@ -62,6 +62,7 @@ mod sort;
 mod stencil;
 mod storage;
 mod trace;
+mod triangular;
 mod update;
 mod view;
 mod waiting;
@@ -102,6 +103,7 @@ pub use storage::{pooled_bytes, set_pool_limit};
 pub use trace::{
     Cut, Tracer, in_row_major_memory, is_traced, is_traced_input, record_call, refuse,
 };
+pub use triangular::{Triangle, triangular_solve};
 pub use update::{Change, ElementUpdate, Given, Update};
 pub use view::Index;
 pub use waiting::set_put_aside;

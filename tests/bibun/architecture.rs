@@ -299,6 +299,8 @@ fn functions_do_not_read_elements() {
         // Indices and positions that are known without waiting.
         "functions/array/index/picking.rs",
         "functions/array/slice.rs",
+        // Whether a condition holds, and what is wrong where it does not.
+        "functions/condition.rs",
         // Integers that decide the shape of a result.
         "functions/array/counted.rs",
         // The place in a stream of random numbers, which nobody computes.

@@ -798,3 +798,151 @@ fn errors_name_the_distribution_and_the_line() {
         ["Poisson", "rate", "-1"]
     );
 }
+
+#[test]
+fn halves_are_computed_in_single_precision() {
+    // Class 257 is no number of bf16.
+    let mut logits = vec![0.0; 600];
+    logits[257] = 9.0;
+    let logits = Variable::constant(logits).cast(DType::BF16);
+    let x = Categorical::from_logits(&logits);
+    let expected = 9.0 - (599.0 + 9f64.exp()).ln();
+    assert!((x.log_prob(257).cast(DType::F64).item::<f64>() - expected).abs() < 1e-5);
+    let slope = grad(
+        |logits| Categorical::from_logits(logits).log_prob(257),
+        &logits,
+    );
+    let slope = slope.cast(DType::F64).to_vec::<f64>();
+    assert!(slope[256] < 0.0 && slope[257] > 0.0);
+    // The tail is there.
+    let waiting = Exponential::new(Variable::constant(1.0).cast(DType::F16));
+    let draws = waiting.sample([100_000], &mut Generator::new(0));
+    assert!(draws.max(..).item::<f32>() > 9.0);
+    let counts = Poisson::new(Variable::constant(300.0).cast(DType::BF16)).log_prob([258.0, 300.0]);
+    assert!((counts.cast(DType::F64).to_vec::<f64>()[1] + 3.771).abs() < 0.01);
+}
+
+#[test]
+fn derivatives_at_the_ends_are_finite() {
+    let entropy = |logits: &Variable| Categorical::from_logits(logits).entropy();
+    let masked = Variable::constant([0.0, 1.0, f64::NEG_INFINITY]);
+    let slope = grad(entropy, &masked).to_vec::<f64>();
+    let expected = 0.196_611_933_241_481_85;
+    assert!(
+        (slope[0] - expected).abs() < 1e-12
+            && (slope[1] + expected).abs() < 1e-12
+            && slope[2] == 0.0,
+        "{slope:?}"
+    );
+    let p = Variable::constant([0.4, 0.6, 0.0]);
+    let slope = grad(|p| Categorical::from_probs(p).log_prob(0), &p).to_vec::<f64>();
+    assert!(
+        (slope[0] - 1.5).abs() < 1e-12
+            && (slope[1] + 1.0).abs() < 1e-12
+            && (slope[2] + 1.0).abs() < 1e-12
+    );
+    let p = Variable::constant([0.0, 1.0]);
+    let slope = grad(
+        |p| Bernoulli::from_probs(p).log_prob([0.0, 1.0]).sum(..),
+        &p,
+    );
+    assert!(slope.is_finite().all(..).item::<bool>());
+    let kl = |logits: &Variable| {
+        kl_divergence(
+            &Categorical::from_logits(logits),
+            &Categorical::from_probs([0.2, 0.3, 0.5]),
+        )
+    };
+    assert!(grad(kl, &masked).is_finite().all(..).item::<bool>());
+    assert!(
+        grad(
+            |x| Gumbel::new(0.0, 1.0).cdf(x),
+            &Variable::constant(-900.0)
+        )
+        .item::<f64>()
+            == 0.0
+    );
+}
+
+#[test]
+fn student_numbers_near_the_median_and_near_the_normal_distribution() {
+    for df in [0.1, 3.0, 1000.0] {
+        let d = StudentT::new(df, 0.0, 1.0);
+        for x in [0.0, 1e-9, 1e-4, 3e-3, 0.01, -0.01, 2.0] {
+            let x = Variable::constant(x);
+            let slope = grad(|x| d.cdf(x), &x).item::<f64>();
+            let density = d.log_prob(&x).exp().item::<f64>();
+            assert!(
+                (slope / density - 1.0).abs() < 1e-9,
+                "{df} {x:?}: {slope} {density}"
+            );
+            let of_df = grad(
+                |df| StudentT::new(df, 0.0, 1.0).cdf(&x),
+                &Variable::constant(df),
+            )
+            .item::<f64>();
+            assert!(of_df.is_finite());
+        }
+    }
+    let x = Variable::constant(Array::arange(-100, 101).cast(DType::F64) * 1e-4);
+    let values = StudentT::new(3.0, 0.0, 1.0).cdf(&x).to_vec::<f64>();
+    assert!(
+        values.windows(2).all(|pair| pair[1] > pair[0]),
+        "it increases from one piece to the other"
+    );
+    let flat = StudentT::new([1e12, 1e15, 1e300], 0.0, 1.0)
+        .log_prob(0.0)
+        .to_vec::<f64>();
+    assert!(
+        flat.iter().all(|x| (x + 0.918_938_533).abs() < 1e-6),
+        "{flat:?}"
+    );
+}
+
+#[test]
+fn samples_have_a_density() {
+    let generator = &mut Generator::new(0);
+    let small = Variable::constant(0.01f32);
+    let finite = |x: Variable| x.is_finite().all(..).item::<bool>();
+    let d = Beta::new(&small, &small);
+    assert!(finite(d.log_prob(d.sample([1000], generator))));
+    let d = Gamma::new(&small, 1.0);
+    assert!(finite(d.log_prob(d.sample([1000], generator))));
+    let d = Dirichlet::new([0.01f32; 3]);
+    assert!(finite(d.log_prob(d.sample([1000], generator))));
+}
+
+#[test]
+fn parameters_of_bijectors_make_the_batch_larger() {
+    let d = Transformed::new(Normal::new(0.0, 1.0), Affine::new([0.0, 10.0, 20.0], 1.0));
+    assert_eq!(d.batch_shape(), [3]);
+    let x = d.sample([2], &mut Generator::new(0));
+    assert_eq!(
+        (x.shape(), d.log_prob(&x).shape()),
+        ([2, 3].into(), [2, 3].into())
+    );
+    let noise = (x - [0.0, 10.0, 20.0]).to_vec::<f64>();
+    assert!(noise[0] != noise[1] && noise[1] != noise[2]);
+    let d = Transformed::new(Normal::new([0.0; 3], 1.0), Affine::new([[0.0], [1.0]], 1.0));
+    assert_eq!(d.sample([2], &mut Generator::new(0)).shape(), [2, 2, 3]);
+    assert!(
+        attempt(|| Transformed::new(Normal::new([0.0; 3], 1.0), Affine::new([0.0, 1.0], 1.0)))
+            .is_err()
+    );
+    assert!(attempt(|| Transformed::new(Poisson::new(2.0), Affine::new(0.0, 2.0))).is_err());
+    let p = [-0.1, 0.5, 1.1];
+    for values in [
+        Exponential::new(1.0).icdf(p),
+        Uniform::new(0.0, 1.0).icdf(p),
+        Cauchy::new(0.0, 1.0).icdf(p),
+    ] {
+        let is_nan: Vec<bool> = values.to_vec::<f64>().iter().map(|x| x.is_nan()).collect();
+        assert_eq!(is_nan, [true, false, true]);
+    }
+    assert!(
+        LogNormal::new(0.0, 1.0)
+            .cdf(f64::NAN)
+            .item::<f64>()
+            .is_nan()
+    );
+}

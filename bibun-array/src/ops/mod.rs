@@ -17,12 +17,14 @@
 mod arithmetic;
 mod comparison;
 mod elementary;
+mod neighbour;
 mod rounding;
 mod selection;
 
 pub use arithmetic::*;
 pub use comparison::*;
 pub use elementary::*;
+pub use neighbour::nextafter;
 pub use rounding::*;
 pub use selection::*;
 

@@ -2,7 +2,9 @@
 
 use bibun_array::{Generator, Shape};
 
-use super::parameters::{described_by, expect_probability, parameter, times, uniforms};
+use super::parameters::{
+    described_by, expect_probability, log_of_probability, parameter, times, uniforms,
+};
 use super::{Distribution, Statistic, Support};
 use crate::Tree;
 use crate::call::composite;
@@ -30,7 +32,7 @@ pub struct Bernoulli {
 pub(super) fn logits_of_probs(name: &'static str, probs: Operand) -> Variable {
     let p = parameter(name, probs);
     expect_probability(name, "probs", &p);
-    p.log() - (-&p).log1p()
+    log_of_probability(&p) - log_of_probability(&(1.0 - &p))
 }
 
 /// Returns logits after a check.

@@ -28,6 +28,18 @@ parameterized! {
     }
 }
 
+/// The smallest and the largest number between 0 and 1, which samples keep away from: the density may be
+/// infinite there.
+fn ends(dtype: DType) -> [f64; 2] {
+    match dtype == DType::F64 {
+        true => [f64::MIN_POSITIVE, 1.0 - 0.5 * f64::EPSILON],
+        false => [
+            f64::from(f32::MIN_POSITIVE),
+            f64::from(1.0 - 0.5 * f32::EPSILON),
+        ],
+    }
+}
+
 impl Distribution for Beta {
     described_by!(Beta, concentration1);
 
@@ -39,7 +51,8 @@ impl Distribution for Beta {
     fn draw(&self, shape: &Shape, generator: &mut Generator) -> Variable {
         let [a, b] = [&self.concentration1, &self.concentration0]
             .map(|x| random_log_gamma(broadcast_to(x, shape), generator));
-        sigmoid(a - b)
+        let [least, most] = ends(self.dtype());
+        sigmoid(a - b).clip(least, most)
     }
 
     fn log_density(&self, x: &Variable) -> Variable {
@@ -146,7 +159,8 @@ impl Distribution for Dirichlet {
 
     fn draw(&self, shape: &Shape, generator: &mut Generator) -> Variable {
         let logs = random_log_gamma(broadcast_to(&self.concentration, shape), generator);
-        log_softmax(logs, -1).exp()
+        let [least, _] = ends(self.dtype());
+        log_softmax(logs, -1).exp().clip(least, None)
     }
 
     fn log_density(&self, x: &Variable) -> Variable {

@@ -2,7 +2,7 @@
 
 use bibun_array::{DType, Generator, Shape};
 
-use super::parameters::{gumbels, parameter, times};
+use super::parameters::{gumbels, log_of_probability, parameter, times};
 use super::{Distribution, Statistic, Support};
 use crate::Tree;
 use crate::call::composite;
@@ -34,7 +34,7 @@ pub(super) fn log_probs_of_probs(name: &'static str, probs: Operand) -> Variable
         &greater(&total, 0.0),
         "positive",
     );
-    probs.log() - total.log()
+    log_of_probability(&probs) - total.log()
 }
 
 /// Returns the logarithms of the probabilities that a softmax over the last axis makes of logits.
@@ -97,8 +97,8 @@ fn entropy(log_probs: &Variable) -> Variable {
 ///
 /// ```
 /// use bibun::distributions::{Categorical, Distribution};
-/// let x = Categorical::from_probs([1.0, 3.0]);
-/// assert_eq!(x.log_prob([0, 1]).to_vec::<f64>(), [0.25f64.ln(), 0.75f64.ln()]);
+/// let x = Categorical::from_probs([1.0, 1.0, 2.0]);
+/// assert_eq!(x.log_prob([0, 2]).to_vec::<f64>(), [0.25f64.ln(), 0.5f64.ln()]);
 /// ```
 #[derive(Clone, Debug, Tree)]
 pub struct Categorical {
@@ -188,9 +188,9 @@ impl Distribution for Categorical {
 ///
 /// ```
 /// use bibun::distributions::{Distribution, OneHotCategorical};
-/// let x = OneHotCategorical::from_probs([1.0, 3.0]);
-/// assert_eq!(x.log_prob([0.0, 1.0]).item::<f64>(), 0.75f64.ln());
-/// assert_eq!(x.mean().to_vec::<f64>(), [0.25, 0.75]);
+/// let x = OneHotCategorical::from_probs([1.0, 1.0, 2.0]);
+/// assert_eq!(x.log_prob([0.0, 0.0, 1.0]).item::<f64>(), 0.5f64.ln());
+/// assert_eq!(x.mean().to_vec::<f64>(), [0.25, 0.25, 0.5]);
 /// ```
 #[derive(Clone, Debug, Tree)]
 pub struct OneHotCategorical {

@@ -1,6 +1,6 @@
 //! The gamma distribution.
 
-use bibun_array::{Generator, Shape};
+use bibun_array::{DType, Generator, Shape};
 
 use super::parameters::{described_by, parameterized};
 use super::{Distribution, Reparameterized, Statistic, Support};
@@ -33,7 +33,15 @@ impl Distribution for Gamma {
 
     fn draw(&self, shape: &Shape, generator: &mut Generator) -> Variable {
         let concentration = broadcast_to(&self.concentration, shape);
-        random_log_gamma(concentration, generator).exp() / &self.rate
+        // Where the number is too small, the smallest one, which has a density.
+        let is_double = self.dtype() == DType::F64;
+        let least = if is_double {
+            f64::MIN_POSITIVE
+        } else {
+            f64::from(f32::MIN_POSITIVE)
+        };
+        let x = random_log_gamma(concentration, generator).exp() / &self.rate;
+        x.clip(least, None)
     }
 
     fn log_density(&self, x: &Variable) -> Variable {

@@ -41,7 +41,9 @@ impl Distribution for Gumbel {
     }
 
     fn cumulative(&self, x: &Variable) -> Option<Variable> {
-        Some((-(-((x - &self.loc) / &self.scale)).exp()).exp())
+        // Where exp(-z) would overflow, the result has long been 0, and so have its derivatives.
+        let z = ((x - &self.loc) / &self.scale).clip(-80.0, None);
+        Some((-(-z).exp()).exp())
     }
 
     fn quantile(&self, p: &Variable) -> Option<Variable> {

@@ -31,7 +31,8 @@ impl<D: Distribution> MixtureSameFamily<D> {
     /// Creates the mixture.
     ///
     /// # Panics
-    /// Panics if the batch shape of the components is not that of the mixture's probabilities.
+    /// Panics if the mixture's probabilities do not broadcast to the batch shape of the components, with as many
+    /// classes as its last axis.
     #[track_caller]
     pub fn new(mixture: Categorical, components: D) -> Self {
         let _whole = composite("MixtureSameFamily");

@@ -55,7 +55,7 @@
 //!
 //! Parameters are checked when a distribution is made, and values by `log_prob`; the error names the caller's
 //! line. In a function that is being traced ([`compile`](crate::compile)) there are no values to check:
-//! there, `log_prob` is -∞ outside of the support.
+//! there, `log_prob` is -∞ outside of the support (its derivatives may be NaN there).
 //!
 //! The names are those of `torch.distributions`.
 
@@ -66,8 +66,6 @@ mod beta;
 mod binomial;
 mod categorical;
 mod cauchy;
-#[cfg(test)]
-mod densities;
 mod exponential;
 mod gamma;
 mod geometric;
@@ -87,9 +85,6 @@ mod transformed;
 mod uniform;
 mod von_mises;
 mod weibull;
-
-#[cfg(test)]
-pub(crate) use densities::samples;
 
 pub use bernoulli::Bernoulli;
 pub use beta::{Beta, Dirichlet};
@@ -121,7 +116,7 @@ use crate::call::composite;
 use crate::error::{Error, mismatch, raise};
 use crate::function::Spec;
 use crate::functions::condition::exception;
-use crate::functions::{Operand, cast, sqrt, where_};
+use crate::functions::{Operand, cast, greater_equal, less_equal, logical_and, sqrt, where_};
 use crate::tree::Tree;
 use crate::variable::Variable;
 
@@ -167,7 +162,7 @@ pub trait Distribution: Tree {
     }
 
     /// Returns the dtype of the parameters, which is that of samples (except of
-    /// [`Categorical`], whose samples are i64) and of densities.
+    /// [`Categorical`], whose samples are i64) and of densities. Parameters of bf16 and f16 become f32.
     fn dtype(&self) -> DType;
 
     /// Returns the set of the values that have a probability or a density.
@@ -295,7 +290,9 @@ pub trait Distribution: Tree {
     {
         let _whole = composite("icdf");
         let p = value(self, "icdf", p.into());
-        known(self.name(), "icdf", self.quantile(&p))
+        let value = known(self.name(), "icdf", self.quantile(&p));
+        let is_probability = logical_and(greater_equal(&p, 0.0), less_equal(&p, 1.0));
+        where_(is_probability, value, f64::NAN)
     }
 
     /// Computes the expected value; NaN where it does not exist.
@@ -443,3 +440,8 @@ fn known(name: &'static str, what: &'static str, result: Option<Variable>) -> Va
         raise(Error::argument(what, what_it_is))
     })
 }
+
+#[cfg(test)]
+mod densities;
+#[cfg(test)]
+pub(crate) use densities::samples;

@@ -40,7 +40,7 @@ impl MultivariateNormal {
         const NAME: &str = "MultivariateNormal";
         let _whole = composite(NAME);
         let (loc, scale) = (loc.into(), scale_tril.into());
-        let dtype = float_of(loc.dtype(), [&scale]);
+        let dtype = float_of(loc.dtype(), [&scale]).accumulator();
         let (loc, scale) = (cast(loc, dtype), cast(scale, dtype));
         let (means, factors) = (loc.shape(), scale.shape());
         let whole = match (&means[..], &factors[..]) {

@@ -101,9 +101,9 @@ impl Distribution for LogNormal {
     }
 
     fn cumulative(&self, x: &Variable) -> Option<Variable> {
-        let inside = x.greater(0.0);
-        let log = where_(&inside, x, 1.0).log();
-        Some(where_(inside, self.of_logarithm().cumulative(&log)?, 0.0))
+        let outside = x.less_equal(0.0);
+        let log = where_(&outside, 1.0, x).log();
+        Some(where_(outside, 0.0, self.of_logarithm().cumulative(&log)?))
     }
 
     fn quantile(&self, p: &Variable) -> Option<Variable> {

@@ -16,7 +16,8 @@ pub(super) const EULER: f64 = 0.577_215_664_901_532_9;
 /// `½ log 2π`.
 pub(super) const HALF_LOG_TWO_PI: f64 = 0.918_938_533_204_672_7;
 
-/// Returns parameters as floats of one dtype, broadcast to their common shape.
+/// Returns parameters as floats of one dtype, broadcast to their common shape. Halves become f32: in their own
+/// precision, tails of samples would be missing, and counts above some hundreds be rounded.
 #[track_caller]
 pub(super) fn parameters<const N: usize>(
     name: &'static str,
@@ -38,6 +39,7 @@ pub(super) fn parameters<const N: usize>(
             float_of(numbers.fold(DType::Bool, DType::promote), [])
         }
     };
+    let dtype = dtype.accumulator();
     let all = parameters.map(|x| cast(x.beside(dtype), dtype));
     let mut shape = all[0].shape();
     for x in &all[1..] {
@@ -103,10 +105,8 @@ pub(super) fn uniforms(like: &Variable, shape: &Shape, generator: &mut Generator
 /// Draws numbers between 0 and 1, and neither of them: none is nearer to 0 than half of the distance of
 /// neighbouring draws.
 pub(super) fn open_uniforms(like: &Variable, shape: &Shape, generator: &mut Generator) -> Variable {
-    let bits = match like.dtype().accumulator() {
-        DType::F64 => 53,
-        _ => 24,
-    };
+    let is_double = like.dtype().accumulator() == DType::F64;
+    let bits = if is_double { 53 } else { 24 };
     maximum(uniforms(like, shape, generator), 0.5f64.powi(bits + 1))
 }
 
@@ -130,9 +130,17 @@ pub(super) fn last_axes(count: usize) -> Vec<isize> {
     (1..=count as isize).map(|axis| -axis).collect()
 }
 
-/// Computes `count · x`, and 0 for no count even where x is infinite.
+/// Computes `count · x`, and 0 for no count even where x is infinite or NaN, and so for all derivatives.
 pub(super) fn times(count: &Variable, x: &Variable) -> Variable {
-    where_(count.equal(0.0), 0.0, count * x)
+    count * where_(count.equal(0.0), 0.0, x)
+}
+
+/// Computes the logarithm, -∞ with a derivative of 0 at 0: other probabilities that sum to 1 with this one have
+/// derivatives there.
+pub(super) fn log_of_probability(p: &Variable) -> Variable {
+    let is_zero = p.equal(0.0);
+    let log = where_(&is_zero, 1.0, p).log();
+    where_(is_zero, f64::NEG_INFINITY, log)
 }
 
 /// Defines a distribution as a struct of parameters that broadcast, each with the check that it must pass,

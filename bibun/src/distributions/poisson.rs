@@ -4,9 +4,7 @@ use bibun_array::{Generator, Shape};
 
 use super::parameters::{described_by, parameterized};
 use super::{Distribution, Statistic, Support};
-use crate::functions::{
-    broadcast_to, gammaincc, greater_equal, lgamma, random_poisson, where_, xlogy,
-};
+use crate::functions::{broadcast_to, gammaincc, lgamma, random_poisson, where_, xlogy};
 use crate::variable::Variable;
 
 parameterized! {
@@ -38,9 +36,9 @@ impl Distribution for Poisson {
     }
 
     fn cumulative(&self, x: &Variable) -> Option<Variable> {
-        let inside = greater_equal(x, 0.0);
-        let count = where_(&inside, x.floor() + 1.0, 1.0);
-        Some(where_(inside, gammaincc(count, &self.rate), 0.0))
+        let outside = x.less(0.0);
+        let count = where_(&outside, 1.0, x.floor() + 1.0);
+        Some(where_(outside, 0.0, gammaincc(count, &self.rate)))
     }
 
     fn statistic(&self, statistic: Statistic) -> Option<Variable> {

@@ -1,12 +1,12 @@
 //! Student's t distribution.
 
-use std::f64::consts::PI;
-
 use bibun_array::{Generator, Shape};
 
 use super::parameters::{described_by, normals, parameterized};
 use super::{Distribution, Reparameterized, Statistic, Support};
-use crate::functions::{betainc, betaln, broadcast_to, digamma, lgamma, random_log_gamma, where_};
+use crate::functions::{
+    betainc, betaln, broadcast_to, digamma, logical_or, random_log_gamma, where_,
+};
 use crate::variable::Variable;
 
 parameterized! {
@@ -28,6 +28,13 @@ parameterized! {
     }
 }
 
+impl StudentT {
+    /// The logarithm of the density at the median, for `scale` 1.
+    fn log_peak(&self) -> Variable {
+        -betaln(0.5 * &self.df, 0.5) - 0.5 * self.df.log()
+    }
+}
+
 impl Distribution for StudentT {
     described_by!(StudentT, loc);
 
@@ -44,22 +51,26 @@ impl Distribution for StudentT {
 
     fn log_density(&self, x: &Variable) -> Variable {
         let (df, z) = (&self.df, (x - &self.loc) / &self.scale);
-        lgamma(0.5 * (df + 1.0))
-            - lgamma(0.5 * df)
-            - 0.5 * (PI * df).log()
-            - self.scale.log()
-            - 0.5 * (df + 1.0) * (z.square() / df).log1p()
+        self.log_peak() - self.scale.log() - 0.5 * (df + 1.0) * (z.square() / df).log1p()
     }
 
     fn cumulative(&self, x: &Variable) -> Option<Variable> {
         let (df, z) = (&self.df, (x - &self.loc) / &self.scale);
-        // Of the two arguments that mean the same, the one that is small keeps its digits.
+        // Of the two arguments that mean the same, the one that is small keeps its digits. Where one is not
+        // taken, its function gets a number at which it has derivatives.
         let square = z.square();
         let far = square.greater(df);
-        let of_far = 0.5 * betainc(0.5 * df, 0.5, df / (df + &square));
-        let of_near = 0.5 - 0.5 * betainc(0.5, 0.5 * df, &square / (df + &square));
+        let [part, rest] = [&square / (df + &square), df / (df + &square)];
+        let of_far = 0.5 * betainc(0.5 * df, 0.5, where_(&far, rest, 0.5));
+        // At the median the incomplete function has none, and its series begins like this.
+        let middle = ((df + 1.0) * &square / df).less(1e-5);
+        let taken = logical_or(&far, &middle);
+        let of_near = 0.5 - 0.5 * betainc(0.5, 0.5 * df, where_(taken, 0.5, part));
         let tail = where_(far, of_far, of_near);
-        Some(where_(z.less(0.0), &tail, 1.0 - &tail))
+        let outer = where_(z.less(0.0), &tail, 1.0 - &tail);
+        let third = (df + 1.0) * square / (6.0 * df);
+        let inner = 0.5 + self.log_peak().exp() * &z * (1.0 - third);
+        Some(where_(middle, inner, outer))
     }
 
     fn statistic(&self, statistic: Statistic) -> Option<Variable> {

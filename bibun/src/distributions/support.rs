@@ -38,6 +38,20 @@ pub enum Support {
 }
 
 impl Support {
+    /// Returns whether the values can be counted.
+    pub(super) fn is_discrete(&self) -> bool {
+        match self {
+            Self::Counts | Self::CountsTo(_) | Self::OneHot | Self::CountVectors(_) => true,
+            Self::Image(support) => support.is_discrete(),
+            Self::Real
+            | Self::Positive
+            | Self::NonNegative
+            | Self::Interval(..)
+            | Self::Vectors
+            | Self::Simplex => false,
+        }
+    }
+
     /// Returns which values are in the support, as bools without the axes of single values. An image is
     /// known to the distribution alone, by the inverse of its bijector.
     pub(super) fn contains(&self, x: &Variable) -> Variable {
@@ -82,7 +96,7 @@ fn epsilon(dtype: DType) -> f64 {
         DType::BF16 => 0.5f64.powi(7),
         DType::F16 => 0.5f64.powi(10),
         DType::F32 => f64::from(f32::EPSILON),
-        _ => f64::EPSILON,
+        DType::F64 | DType::Bool | DType::U8 | DType::I32 | DType::I64 => f64::EPSILON,
     }
 }
 

@@ -36,7 +36,7 @@ impl<D: Distribution, B: Bijector> Transformed<D, B> {
     ///
     /// # Panics
     /// Panics if the values of `base`, with all axes of the batch, have fewer axes than those of the
-    /// bijector, or it does not take their shape.
+    /// bijector, it does not take their shape, or they are discrete.
     #[track_caller]
     pub fn new(base: D, bijector: B) -> Self {
         let _whole = composite("Transformed");
@@ -50,6 +50,14 @@ impl<D: Distribution, B: Bijector> Transformed<D, B> {
             raise(Error::argument("Transformed", what));
         }
         let _shape = made.bijector.forward_shape(&shape);
+        let support = made.base.support();
+        if support.is_discrete() {
+            let what = format!(
+                "the values of {} are {support}, and have no density to stretch",
+                made.base.name()
+            );
+            raise(Error::argument("Transformed", what));
+        }
         made
     }
 
@@ -99,9 +107,7 @@ impl<D: Distribution, B: Bijector> Distribution for Transformed<D, B> {
     }
 
     fn draw(&self, shape: &Shape, generator: &mut Generator) -> Variable {
-        let own = self.batch_shape().rank() + self.event_shape().rank();
-        let samples = &shape[..shape.rank() - own];
-        let shape = Shape::from([samples, &self.base_shape()[..]].concat());
+        let shape = self.bijector.inverse_shape(shape);
         self.bijector.forward(&self.base.draw(&shape, generator))
     }
 

@@ -38,7 +38,7 @@ pub(crate) fn exception(x: &Variable, condition: &Variable) -> Option<String> {
     let index = wrong.shape().unravel(at);
     let found = elements(x).filter(|x| x.shape() == wrong.shape());
     let found = found.map_or(String::from("out of range"), |x| {
-        x.to(cpu()).cast(DType::F64).to_vec::<f64>()[at].to_string()
+        format!("{:?}", x.to(cpu()).cast(DType::F64).to_vec::<f64>()[at])
     });
     Some(match index.is_empty() {
         true => found,

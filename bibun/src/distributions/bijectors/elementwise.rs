@@ -1,11 +1,12 @@
 //! Bijectors of numbers.
 
-use bibun_array::Array;
+use bibun_array::{Array, Shape};
 
 use super::Bijector;
 use crate::Tree;
 use crate::call::composite;
 use crate::distributions::parameters::{expect_finite, parameters};
+use crate::error::{Error, raise};
 use crate::functions::condition::expect_everywhere;
 use crate::functions::{
     Operand, clip, is_finite, log_sigmoid, logical_and, maximum, sigmoid, zeros_like,
@@ -59,6 +60,15 @@ impl Bijector for Affine {
 
     fn log_abs_det_jacobian(&self, x: &Variable, _: &Variable) -> Variable {
         self.scale.abs().log() + zeros_like(x)
+    }
+
+    /// Its parameters broadcast with x.
+    fn forward_shape(&self, x: &Shape) -> Shape {
+        let own = self.loc.shape();
+        own.broadcast(x).unwrap_or_else(|| {
+            let what = format!("parameters {own} do not broadcast with values {x}");
+            raise(Error::argument("Affine", what))
+        })
     }
 
     fn increases(&self) -> Option<Variable> {

@@ -2,7 +2,8 @@
 
 mod triangular_solve;
 
-pub use triangular_solve::{Triangle, triangular_solve};
+pub use bibun_array::Triangle;
+pub use triangular_solve::triangular_solve;
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {

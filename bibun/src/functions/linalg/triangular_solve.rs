@@ -1,8 +1,6 @@
 //! Systems of linear equations with a triangular matrix.
 
-use std::ops::{Div, Mul, Sub};
-
-use bibun_array::{Array, DType, Element, cpu, record_call};
+use bibun_array::{Array, Triangle};
 
 use crate::batch::Batched;
 use crate::call::composite;
@@ -13,28 +11,11 @@ use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::{broadcast_to, cast, matmul, swapaxes, to_float, tril, triu};
 use crate::variable::Variable;
 
-/// The part of a matrix that counts; the rest is not read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Triangle {
-    /// The diagonal and what is below it.
-    Lower,
-    /// The diagonal and what is above it.
-    Upper,
-}
-
-impl Triangle {
-    fn transposed(self) -> Self {
-        match self {
-            Self::Lower => Self::Upper,
-            Self::Upper => Self::Lower,
-        }
-    }
-
-    fn of(self, x: Variable) -> Variable {
-        match self {
-            Self::Lower => tril(x, 0),
-            Self::Upper => triu(x, 0),
-        }
+/// Returns the part of x that counts.
+fn part(triangle: Triangle, x: Variable) -> Variable {
+    match triangle {
+        Triangle::Lower => tril(x, 0),
+        Triangle::Upper => triu(x, 0),
     }
 }
 
@@ -129,36 +110,21 @@ impl Function for TriangularSolve {
     }
 
     fn forward(&self, [a, b]: [Array; 2]) -> [Array; 1] {
-        let (triangle, spec) = (self.0, (b.shape().clone(), b.dtype()));
-        // A repeated value is on every device.
-        let device = match a.device() == cpu() {
-            true => b.device(),
-            false => a.device(),
-        };
-        let solve = move |x: Vec<Array>| {
-            let x: Vec<Array> = x.iter().map(|x| x.to(cpu())).collect();
-            let solved = match x[0].dtype() {
-                DType::F32 => solved::<f32>(&x[0], &x[1], triangle),
-                _ => solved::<f64>(&x[0], &x[1], triangle),
-            };
-            vec![solved.to(device)]
-        };
-        let mut results = record_call("triangular_solve", &[a, b], &[spec], solve);
-        [results.pop().expect("there is one result")]
+        [bibun_array::triangular_solve(&a, &b, self.0)]
     }
 
     fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 2] {
         let gb = Self::of(self.0.transposed(), swapaxes(cx.input(0), -1, -2), gy);
         let ga = cx.needs(0).then(|| {
             let y = swapaxes(cx.output(0), -1, -2);
-            self.0.of(-matmul(&gb, y))
+            part(self.0, -matmul(&gb, y))
         });
         [ga, cx.needs(1).then_some(gb)]
     }
 
     /// `a dy = db - da y`
     fn jvp(&self, cx: &Context<'_>, [da, db]: [Option<Variable>; 2]) -> [Option<Variable>; 1] {
-        let of_a = da.map(|da| -matmul(self.0.of(da), cx.output(0)));
+        let of_a = da.map(|da| -matmul(part(self.0, da), cx.output(0)));
         let right = match (of_a, db) {
             (Some(of_a), Some(db)) => Some(of_a + db),
             (of_a, db) => of_a.or(db),
@@ -198,53 +164,11 @@ impl Function for TriangularSolve {
     }
 }
 
-/// Solves each of the systems.
-fn solved<T>(a: &Array, b: &Array, triangle: Triangle) -> Array
-where
-    T: Element + Sub<Output = T> + Mul<Output = T> + Div<Output = T>,
-{
-    let shape = b.shape();
-    let (n, m) = (shape[shape.rank() - 2], shape[shape.rank() - 1]);
-    if shape.size() == 0 {
-        return b.clone();
-    }
-    let (a, mut y) = (a.to_vec::<T>(), b.to_vec::<T>());
-    for (a, y) in a.chunks_exact(n * n).zip(y.chunks_exact_mut(n * m)) {
-        for step in 0..n {
-            let (row, known) = match triangle {
-                Triangle::Lower => (step, 0..step),
-                Triangle::Upper => (n - 1 - step, n - step..n),
-            };
-            for j in known {
-                let factor = a[row * n + j];
-                let (own, other) = two_rows(y, m, row, j);
-                for (own, &other) in own.iter_mut().zip(other) {
-                    *own = *own - factor * other;
-                }
-            }
-            let pivot = a[row * n + row];
-            for own in &mut y[row * m..][..m] {
-                *own = *own / pivot;
-            }
-        }
-    }
-    Array::from_vec(y, shape)
-}
-
-/// Two rows of m elements.
-fn two_rows<T>(y: &mut [T], m: usize, own: usize, other: usize) -> (&mut [T], &[T]) {
-    let middle = own.max(other) * m;
-    let (first, second) = y.split_at_mut(middle);
-    match own > other {
-        true => (&mut second[..m], &first[other * m..][..m]),
-        false => (&mut first[own * m..][..m], &second[..m]),
-    }
-}
-
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use bibun_array::{DType, Shape};
+
     use crate::conformance::{Sample, beside};
-    use bibun_array::Shape;
 
     // The random matrix over 4 on a diagonal of ones is far from singular.
     let matrix =

@@ -5,10 +5,11 @@ use bibun_array::DType;
 use super::options::options;
 use crate::call::composite;
 use crate::error::{Error, mismatch, raise};
+use crate::functions::condition::expect_everywhere;
 use crate::functions::{
     Reduction, broadcast_to, cast, concat, cumsum, equal, expand_dims, full_like, gather,
-    in_accumulator, logaddexp, logical_and, logsumexp, maximum, not_equal, pad, reshape, slice,
-    stack, to_float, to_indices, unstack, where_,
+    greater_equal, in_accumulator, less_equal, logaddexp, logical_and, logsumexp, maximum,
+    not_equal, pad, reshape, slice, stack, to_float, to_indices, unstack, where_,
 };
 use crate::s;
 use crate::variable::Variable;
@@ -72,7 +73,7 @@ pub fn ctc_loss(log_probabilities: impl Into<Variable>, t: impl Into<Variable>) 
 ///
 /// # Panics
 /// Panics as [`ctc_loss`] does, or if there is no class with the number of the blank, or not one length
-/// for each example.
+/// for each example that its time or labels have room for.
 ///
 /// ```
 /// use bibun::{functions::{ctc_loss_with, CtcOptions, Reduction}, Variable};
@@ -114,16 +115,30 @@ pub fn ctc_loss_with(
         raise(Error::argument(function, what));
     }
     let examples = t_spec.shape.removed(rank - 2);
-    let lengths = |name, lengths: &Option<Variable>| {
+    let lengths = |name, lengths: &Option<Variable>, least: usize, most: usize| {
         let lengths = to_indices(lengths.as_ref()?);
         if lengths.shape() != examples || lengths.dtype() != DType::I64 {
             let inputs = [("t [n, s]", &t_spec), (name, &lengths.spec())];
             mismatch(function, &inputs, "lengths must be integers [n]")
         }
+        let (low, high) = (least as i64, most as i64);
+        let fits = logical_and(greater_equal(&lengths, low), less_equal(&lengths, high));
+        let must = format!("from {least} to {most}");
+        expect_everywhere(function, name, &lengths, &fits, &must);
         Some(reshape(lengths, [examples.size(), 1]))
     };
-    let input_lengths = lengths("input_lengths", &options.input_lengths);
-    let target_lengths = lengths("target_lengths", &options.target_lengths);
+    let input_lengths = lengths(
+        "input_lengths",
+        &options.input_lengths,
+        1,
+        spec.shape[rank - 2],
+    );
+    let target_lengths = lengths(
+        "target_lengths",
+        &options.target_lengths,
+        0,
+        t_spec.shape[rank - 2],
+    );
     let count = examples.size();
     let t = reshape(t, [count, t_spec.shape[rank - 2]]);
     in_accumulator(log_p, |log_p| {

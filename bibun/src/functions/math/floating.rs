@@ -1,9 +1,6 @@
 //! Signs, steps, and numbers that are not finite.
 
-use bibun_array::{
-    Array, DType, Definition, Element, Kernel, Number, Slice, SliceMut, bf16, cpu, f16,
-    record_call, run_kernel,
-};
+use bibun_array::{Array, DType, Definition, Kernel, Number, Slice, SliceMut, run_kernel};
 
 use crate::call::composite;
 use crate::function::{Fixed, Mismatch, Spec};
@@ -311,29 +308,6 @@ pub fn nextafter(a: impl Into<Operand>, b: impl Into<Operand>) -> Variable {
 }
 method!(nextafter, b: impl Into<Operand>);
 
-/// Moves each float by one in the order of its bits.
-macro_rules! next_after {
-    ($T:ident, $a:ident, $b:ident) => {{
-        let next = |(a, b): ($T, $T)| {
-            let (x, y) = (f64::from(a), f64::from(b));
-            if x.is_nan() {
-                return a;
-            }
-            if y.is_nan() || x == y {
-                return b;
-            }
-            $T::from_bits(match x == 0.0 {
-                // The smallest number with the sign of b.
-                true => b.to_bits() >> ($T::DTYPE.size() * 8 - 1) << ($T::DTYPE.size() * 8 - 1) | 1,
-                false if (y > x) == (x > 0.0) => a.to_bits() + 1,
-                false => a.to_bits() - 1,
-            })
-        };
-        let pairs = $a.to_vec::<$T>().into_iter().zip($b.to_vec::<$T>());
-        Array::from_vec(pairs.map(next).collect(), $a.shape())
-    }};
-}
-
 #[derive(Clone, Copy, Debug)]
 struct NextAfter;
 
@@ -349,19 +323,7 @@ impl DiscreteRule for NextAfter {
     }
 
     fn forward(&self, [a, b]: [Array; 2]) -> Array {
-        let (device, spec) = (a.device(), (a.shape().clone(), a.dtype()));
-        let next = move |x: Vec<Array>| {
-            let [a, b] = [0, 1].map(|i| x[i].to(cpu()));
-            let next = match a.dtype() {
-                DType::F16 => next_after!(f16, a, b),
-                DType::BF16 => next_after!(bf16, a, b),
-                DType::F32 => next_after!(f32, a, b),
-                _ => next_after!(f64, a, b),
-            };
-            vec![next.to(device)]
-        };
-        let mut next = record_call("nextafter", &[a, b], &[spec], next);
-        next.pop().expect("there is one result")
+        bibun_array::ops::nextafter(&a, &b)
     }
 }
 

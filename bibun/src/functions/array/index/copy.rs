@@ -139,7 +139,7 @@ segments! {
     /// Source: `jax.ops.segment_sum`, which leaves out ids that are out of bounds.
     ///
     /// # Panics
-    /// Panics if the ids are not one for each slice, or out of bounds.
+    /// Panics if the ids are not one for each slice, or out of bounds (negative ones count from the end).
     ///
     /// ```
     /// use bibun::{functions::segment_sum, Variable};
@@ -157,7 +157,7 @@ segments! {
     /// Source: `jax.ops.segment_prod`, which leaves out ids that are out of bounds.
     ///
     /// # Panics
-    /// Panics if the ids are not one for each slice, or out of bounds.
+    /// Panics if the ids are not one for each slice, or out of bounds (negative ones count from the end).
     ///
     /// ```
     /// use bibun::{functions::segment_prod, Variable};
@@ -175,7 +175,7 @@ segments! {
     /// Source: `tf.math.segment_mean`, which has 0 for no slice.
     ///
     /// # Panics
-    /// Panics if the ids are not one for each slice, or out of bounds.
+    /// Panics if the ids are not one for each slice, or out of bounds (negative ones count from the end).
     ///
     /// ```
     /// use bibun::{functions::segment_mean, Variable};
@@ -192,7 +192,7 @@ segments! {
     /// Source: `jax.ops.segment_max`, which leaves out ids that are out of bounds.
     ///
     /// # Panics
-    /// Panics if the ids are not one for each slice, or out of bounds.
+    /// Panics if the ids are not one for each slice, or out of bounds (negative ones count from the end).
     ///
     /// ```
     /// use bibun::{functions::segment_max, Variable};
@@ -209,7 +209,7 @@ segments! {
     /// Source: `jax.ops.segment_min`, which leaves out ids that are out of bounds.
     ///
     /// # Panics
-    /// Panics if the ids are not one for each slice, or out of bounds.
+    /// Panics if the ids are not one for each slice, or out of bounds (negative ones count from the end).
     ///
     /// ```
     /// use bibun::{functions::segment_min, Variable};
