@@ -401,7 +401,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
 
 #[cfg(test)]
 mod tests {
-    use bibun_array::DType;
+    use bibun_array::{DType, bf16};
 
     use super::*;
     use crate::functions::probe::{gradient, partial_derivatives};
