@@ -11,7 +11,8 @@ use bibun::array::{Array, DType, Generator};
 use bibun::distributions::{Categorical, Distribution};
 use bibun::functions::{minimum, squeeze};
 use bibun::links::{Chain, Link, Mlp};
-use bibun::optimizers::{Adam, ClipNorm, Optimizer};
+use bibun::optimizers::hooks::ClipNorm;
+use bibun::optimizers::{Adam, Optimizer};
 use bibun::{Variable, no_grad};
 
 const CARTS: usize = 32;
