@@ -21,6 +21,8 @@ const HORIZON: usize = 128;
 /// A pole that stands for so long is put back.
 const LONGEST: usize = 500;
 const DISCOUNT: f64 = 0.99;
+/// About how much returns differ.
+const SPREAD: f64 = 30.0;
 
 /// Carts with poles: position, velocity, angle, angular velocity, and the time each has stood.
 struct Carts {
@@ -118,7 +120,7 @@ impl Agent {
     }
 
     fn values(&self, states: &Variable) -> Variable {
-        squeeze(self.value.forward(states), -1)
+        SPREAD * squeeze(self.value.forward(states), -1)
     }
 }
 
@@ -191,7 +193,7 @@ fn learn(name: &str, updates: usize, is_proximal: bool) -> f64 {
         // REINFORCE takes the whole return, and one step; PPO looks less far, and takes several.
         let decay = if is_proximal { 0.95 } else { 1.0 };
         let seen = no_grad(|| experience(&agent, &mut carts, draws, decay));
-        for _ in 0..if is_proximal { 6 } else { 1 } {
+        for _ in 0..if is_proximal { 10 } else { 1 } {
             let mut loss = || {
                 let policy = agent.pushes(&seen.states);
                 let log_probs = policy.log_prob(&seen.pushes);
@@ -204,10 +206,8 @@ fn learn(name: &str, updates: usize, is_proximal: bool) -> f64 {
                 } else {
                     log_probs * &seen.advantages
                 };
-                let error = (agent.values(&seen.states) - &seen.returns)
-                    .square()
-                    .mean(..);
-                0.005 * error - gain.mean(..) - 0.01 * policy.entropy().mean(..)
+                let errors = (agent.values(&seen.states) - &seen.returns) / SPREAD;
+                0.5 * errors.square().mean(..) - gain.mean(..) - 0.01 * policy.entropy().mean(..)
             };
             optimizer.minimize(&agent, &mut loss);
         }

@@ -40,9 +40,9 @@ fn main() {
     let noise =
         |count, random: &mut Generator| random_normal([count, 8], 0.0, 1.0, DType::F32, random);
 
-    let optimizer = || Adam::new(5e-4).betas(0.5, 0.9);
+    let optimizer = || Adam::new(1e-3).betas(0.5, 0.9);
     let (mut of_critic, mut of_generator) = (optimizer(), optimizer());
-    for step in 0..1500 {
+    for step in 0..3000 {
         let mut distance = 0.0;
         for _ in 0..3 {
             let x = real(BATCH, random);
@@ -55,7 +55,7 @@ fn main() {
                 distance = gap.item::<f32>();
                 let slopes = grad(|x| critic.forward(x).sum(..), &between);
                 let penalty = (slopes.norm(1) - 1.0).square().mean(..);
-                penalty - gap
+                0.1 * penalty - gap
             };
             of_critic.minimize(&critic, &mut loss);
         }
@@ -63,7 +63,7 @@ fn main() {
         of_generator.minimize(&generator, &mut || {
             -critic.forward(&generator.forward(&z)).mean(..)
         });
-        if step % 250 == 0 {
+        if step % 500 == 0 {
             println!("step {step:4}: distance {distance:.3}");
         }
     }

@@ -8,7 +8,7 @@ use crate::functions::families::{
     Discrete, DiscreteRule, binary, call, element_function, function_type, method,
 };
 use crate::functions::{
-    Operand, cast, exp2, less, maximum, minimum, multiply, right_shift, to_float, to_number,
+    Operand, cast, exp2, floor, less, maximum, minimum, multiply, to_float, to_number,
 };
 use crate::variable::Variable;
 
@@ -226,11 +226,9 @@ pub fn frexp(x: impl Into<Variable>) -> (Variable, Variable) {
     let x = to_float(x.into());
     let n = Discrete::of(Exponent, [x.detach()]);
     // In two steps, because the reciprocal of the smallest numbers is infinite.
-    let half = right_shift(&n, 1);
-    let m = ldexp(
-        ldexp(&x, cast(-&half, x.dtype())),
-        cast(&half - &n, x.dtype()),
-    );
+    let all = cast(&n, x.dtype());
+    let half = floor(0.5 * &all);
+    let m = ldexp(ldexp(&x, -&half), half - all);
     (m, n)
 }
 
@@ -510,7 +508,7 @@ mod tests {
             (DType::BF16, 7, 133),
             (DType::F16, 10, 24),
         ] {
-            let (step, least) = (0.5f64.powi(bits), 2f64.powi(-least));
+            let (step, least) = (0.5f64.powi(bits), f64::from(-least).exp2());
             assert_eq!(
                 neighbours(dtype),
                 [1.0 + step, -1.0 + step / 2.0, -least, least, 2.0]
