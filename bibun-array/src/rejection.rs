@@ -282,7 +282,7 @@ fn transformed(
 
 fn von_mises(words: &mut Words, concentration: f64) -> f64 {
     let k = concentration;
-    if !(k >= 0.0) {
+    if k.is_nan() || k < 0.0 {
         return f64::NAN;
     }
     if k > 1e6 {
