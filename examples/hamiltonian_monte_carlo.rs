@@ -30,10 +30,10 @@ fn step((positions, random): &(Variable, Generator)) -> (Variable, Variable) {
     let (before, mut force) = of_all(positions);
     let (mut x, mut momentum, mut after) = (positions.clone(), start.clone(), before.clone());
     for _ in 0..LEAPS {
-        momentum = momentum + 0.5 * LEAP * force;
-        x = x + LEAP * &momentum;
+        momentum += 0.5 * LEAP * force;
+        x += LEAP * &momentum;
         (after, force) = of_all(&x);
-        momentum = momentum + 0.5 * LEAP * &force;
+        momentum += 0.5 * LEAP * &force;
     }
     // A step is taken with a probability that makes up for the errors of the leaps.
     let energy =

@@ -42,8 +42,8 @@ impl Coupling {
 
     fn joined(&self, kept: &Variable, other: &Variable) -> Variable {
         match self.stays {
-            0 => concat(&[kept, other], 1),
-            _ => concat(&[other, kept], 1),
+            0 => concat([kept, other], 1),
+            _ => concat([other, kept], 1),
         }
     }
 }
@@ -80,7 +80,7 @@ fn moons(count: usize, random: &mut Generator) -> Variable {
     let side = 2.0 * Variable::constant(upper.cast(DType::F32)) - 1.0;
     let x = &side * angle.cos() - 0.5 * &side + 0.5;
     let y = &side * (angle.sin() - 0.25);
-    concat(&[&x, &y], 1) + 0.08 * random_normal([count, 2], 0.0, 1.0, DType::F32, random)
+    concat([&x, &y], 1) + 0.08 * random_normal([count, 2], 0.0, 1.0, DType::F32, random)
 }
 
 fn main() {

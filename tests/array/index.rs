@@ -3,6 +3,9 @@
 use crate::layouts::*;
 use bibun_array::{Array, DType, Generator, Index, Scatter, s};
 
+/// A rule for an element and a value that is written to it.
+type Rule = fn(f64, f64) -> f64;
+
 const SHAPES: [&[usize]; 9] = [
     &[1],
     &[5],
@@ -125,7 +128,7 @@ fn gather_and_scatter_add_equal_plain_loops() {
                             assert_eq!(numbers(&y), expected, "scatter {shape:?} along {axis}");
                         }
                         let value = layouts(&y_shape, dtype, 6).swap_remove(axis % 4);
-                        let rules: [(Scatter, fn(f64, f64) -> f64); 3] = [
+                        let rules: [(Scatter, Rule); 3] = [
                             (Scatter::Set, |_, v| v),
                             (Scatter::Max, f64::max),
                             (Scatter::Min, f64::min),

@@ -713,7 +713,7 @@ fn a_distribution_is_a_tree() {
         vec![d.log_prob([0.3, -0.7])]
     };
     let parameters = [[0.2, -0.4], [0.0, 1.0], [0.5, 2.0]].map(Variable::new);
-    assert_gradients(density, &parameters, &GradientCheckOptions::default());
+    assert_gradients(density, &parameters, GradientCheckOptions::default());
 }
 
 #[test]

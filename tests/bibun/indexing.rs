@@ -73,7 +73,7 @@ fn indices_differ_between_batch_elements() {
     let seeds = [1, 5, 9];
     let all = seeds.map(arguments);
     let stacked = |of: fn(&(Variable, Variable, Variable)) -> &Variable| {
-        bibun::functions::stack(&all.iter().map(of).collect::<Vec<_>>(), 0)
+        bibun::functions::stack(all.iter().map(of).collect::<Vec<_>>(), 0)
     };
     let batch = (stacked(|a| &a.0), stacked(|a| &a.1), stacked(|a| &a.2));
     let together = vmap(computed, &batch);
@@ -111,7 +111,8 @@ fn sizes_that_values_tell_are_not_traced() {
         );
         (traced, mapped)
     };
-    let functions: [(fn(&Variable) -> Variable, &str); 5] = [
+    type Unary = fn(&Variable) -> Variable;
+    let functions: [(Unary, &str); 5] = [
         (|x| x.nonzero(), "nonzero"),
         (|x| masked_select(x, x.greater(0)), "nonzero"),
         (|x| unique(x).0, "nonzero"),

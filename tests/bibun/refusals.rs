@@ -154,7 +154,7 @@ fn rows() -> Vec<Row> {
         row("binary_cross_entropy_with", line!(), || binary_cross_entropy_with(x([2]), x([2]), BinaryCrossEntropyOptions::new().pos_weight(x([2, 2])))),
         row("binary_cross_entropy_with", line!(), || binary_cross_entropy_with(x([2]), x([2]), BinaryCrossEntropyOptions::new().weight(x([3])))),
         row("bincount", line!(), || bincount(i([-1]), None, None)),
-        row("bincount", line!(), || bincount(i([1, 2]), &x([3]), None)),
+        row("bincount", line!(), || bincount(i([1, 2]), x([3]), None)),
         row("bincount", line!(), || bincount(i([3]), None, Some(3))),
         row("bincount", line!(), || bincount(x([2]), None, None)),
         row("bitwise_and", line!(), || bitwise_and(i([1, 2]), i([1, 2, 3]))),

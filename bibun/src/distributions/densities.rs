@@ -188,7 +188,7 @@ pub(crate) fn samples() -> Vec<Sample> {
                 (a[0] + a[1] - 2.0) * 0.25f64.ln() + (a[2] - 1.0) * 0.5f64.ln() - log_beta
             },
         )
-        .input([2, 3], positive.clone()),
+        .input([2, 3], positive),
         Sample::new(
             "MultivariateNormal",
             |x| {

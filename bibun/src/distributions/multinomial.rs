@@ -102,11 +102,11 @@ impl Distribution for Multinomial {
         let mut counts = Vec::with_capacity(last + 1);
         for class in 0..last {
             let of_class = random_binomial(&rest, slice(&share, s![..., class]), generator);
-            rest = rest - &of_class;
+            rest -= &of_class;
             counts.push(of_class);
         }
         counts.push(rest);
-        stack(&counts.iter().collect::<Vec<_>>(), -1)
+        stack(counts.iter().collect::<Vec<_>>(), -1)
     }
 
     fn log_density(&self, x: &Variable) -> Variable {

@@ -43,8 +43,8 @@ impl Bijector for StickBreaking {
         let z = centered(x);
         let none = zeros_like(z.slice(s![..., ..1]));
         let log_left = cumsum(log_sigmoid(-&z), -1);
-        let log_left = concat(&[&none, &log_left], -1);
-        let log_part = concat(&[&log_sigmoid(&z), &none], -1);
+        let log_left = concat([&none, &log_left], -1);
+        let log_part = concat([&log_sigmoid(&z), &none], -1);
         (log_left + log_part).exp()
     }
 

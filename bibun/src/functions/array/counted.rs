@@ -151,14 +151,14 @@ pub fn unique(x: impl Into<Variable>) -> (Variable, Variable, Variable) {
         logical_not(logical_and(is_nan(&before), is_nan(&behind))),
     );
     let first = constant_beside(&[&x], Array::ones(1.min(size), DType::Bool));
-    let is_first = concat(&[&first, &is_new], 0);
+    let is_first = concat([&first, &is_new], 0);
     let starts = nonzero(&is_first);
     let count = starts.shape()[0];
     let starts = reshape(starts, count);
     let group = cumsum(is_first, 0) - 1;
     let positions = scatter(zeros_like(&group), order, 0, group);
     let end = Variable::constant(Array::full(1, size as i64));
-    let counts = diff(concat(&[&starts, &end], 0), 0);
+    let counts = diff(concat([&starts, &end], 0), 0);
     (take(sorted, starts, 0), reshape(positions, shape), counts)
 }
 method!(unique -> (Self, Self, Self));

@@ -71,7 +71,7 @@ pub fn masked_scatter(
     let mask = reshape(broadcast_to(mask, &shape), size);
     // Elements that are not replaced take a zero in front of the values.
     let zero = Variable::constant(Array::zeros(1, x.dtype()));
-    let values = concat(&[&zero, &reshape(value, part.size())], 0);
+    let values = concat([&zero, &reshape(value, part.size())], 0);
     let places = where_(&mask, cumsum(&mask, 0), 0);
     let y = where_(mask, take(values, places, 0), reshape(x, size));
     reshape(y, shape)

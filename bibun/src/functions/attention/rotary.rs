@@ -132,8 +132,8 @@ pub fn rotary_embedding_with(x: impl Into<Variable>, options: RotaryOptions) -> 
         let [a, b] = [&parts[0], &parts[1]];
         let (a, b) = (a * &cosines - b * &sines, a * &sines + b * &cosines);
         match options.halves {
-            true => concat(&[&a, &b], -1),
-            false => reshape(stack(&[&a, &b], -1), &shape),
+            true => concat([&a, &b], -1),
+            false => reshape(stack([&a, &b], -1), &shape),
         }
     })
 }

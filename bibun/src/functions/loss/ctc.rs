@@ -187,8 +187,8 @@ fn losses(
     }
     let own = full_like(t.slice(s![.., ..0]).sum(1), blank as i64);
     let between = full_like(&t, blank as i64);
-    let pairs = reshape(stack(&[&between, &t], 2), [count, 2 * labels]);
-    let classes = concat(&[&pairs, &reshape(own, [count, 1])], 1);
+    let pairs = reshape(stack([&between, &t], 2), [count, 2 * labels]);
+    let classes = concat([&pairs, &reshape(own, [count, 1])], 1);
     let skips = (labels > 0).then(|| {
         let later = slice(&classes, s![.., 2..]);
         let differ = not_equal(&later, slice(&classes, s![.., ..places - 2]));
@@ -221,7 +221,7 @@ fn losses(
     let ends = match target_lengths {
         Some(lengths) => {
             let last = lengths * 2 + 2;
-            gather(reached, concat(&[&(&last - 1), &last], 1), 1)
+            gather(reached, concat([&(&last - 1), &last], 1), 1)
         }
         None => slice(reached, s![.., places..]),
     };

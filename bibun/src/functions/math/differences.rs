@@ -134,7 +134,7 @@ pub fn gradient(x: impl Into<Variable>, spacing: impl Into<Operand>, axis: isize
     let steps = diff(&x, axis as isize);
     let slopes = &steps / &distances("gradient", &x, &spacing, axis);
     if size == 2 {
-        return concat(&[&slopes, &slopes], axis as isize);
+        return concat([&slopes, &slopes], axis as isize);
     }
     // The mean of the slopes on both sides, each weighted by the distance on the other side.
     let [left, right] =
@@ -149,7 +149,7 @@ pub fn gradient(x: impl Into<Variable>, spacing: impl Into<Operand>, axis: isize
         }
     };
     let [first, last] = [0, size - 2].map(|at| part(&slopes, axis, at, at + 1));
-    concat(&[&first, &inside, &last], axis as isize)
+    concat([&first, &inside, &last], axis as isize)
 }
 
 /// Computes the integral along an axis from samples by the trapezoidal rule. The spacing is a number, or

@@ -251,7 +251,7 @@ pub fn mode(x: impl Into<Variable>, axis: isize) -> (Variable, Variable) {
     let places = constant_beside(&[&x], Array::arange(0, size as i64).reshape(aligned));
     let starts = where_(is_new, part(&places, axis, 1, size), 0);
     let first = Variable::constant(Array::zeros(shape.replaced(axis, 1), DType::I64));
-    let (starts, _) = cummax(concat(&[&first, &starts], own), own);
+    let (starts, _) = cummax(concat([&first, &starts], own), own);
     let best = expand_dims(argmax(places - starts, own), own);
     let positions = gather(order, best, own);
     let y = gather(x, &positions, own);
@@ -324,7 +324,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             "mode",
             |x| {
                 // The second element is there twice.
-                let (y, _) = mode(concat(&[&x[0], &part(&x[0], 1, 1, 2)], 1), 1);
+                let (y, _) = mode(concat([&x[0], &part(&x[0], 1, 1, 2)], 1), 1);
                 vec![y]
             },
             |x| vec![along_axis(&x[0], 1, |x| vec![x[1]]).reshape([2])],

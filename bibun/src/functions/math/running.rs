@@ -92,7 +92,7 @@ pub fn logcumsumexp(x: impl Into<Variable>, axis: isize) -> Variable {
         let mut reach = 1;
         while reach < size {
             let more = logaddexp(part(&y, axis, reach, size), part(&y, axis, 0, size - reach));
-            y = concat(&[&part(&y, axis, 0, reach), &more], axis as isize);
+            y = concat([&part(&y, axis, 0, reach), &more], axis as isize);
             reach *= 2;
         }
         y

@@ -312,7 +312,7 @@ mod tests {
         assert!((found - expected).abs() < 1e-12, "{found} {expected}");
         let error = attempt(|| grad(|a| second(a, &x), &a)).expect_err("no third derivative");
         assert!(error.to_string().contains("gammainc"), "{error}");
-        let of_beta = |a: &Variable| grad(|a| grad(|a| betainc(a, 2.0, &x.sigmoid()), a), a);
+        let of_beta = |a: &Variable| grad(|a| grad(|a| betainc(a, 2.0, x.sigmoid()), a), a);
         let error = attempt(|| grad(of_beta, &a)).expect_err("no third derivative");
         assert!(error.to_string().contains("betainc"), "{error}");
     }

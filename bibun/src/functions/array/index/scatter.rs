@@ -304,7 +304,7 @@ fn running_products(
         );
         let before = where_(same, part(&value, 0, count - reach), 1);
         let more = part(&value, reach, count) * before;
-        value = concat(&[&part(&value, 0, reach), &more], own);
+        value = concat([&part(&value, 0, reach), &more], own);
         reach *= 2;
     }
     (indices, value)
