@@ -46,7 +46,7 @@ impl Rejection {
     /// use bibun_array::{Array, Generator, Rejection};
     /// let seeds = Generator::new(0).integers(i64::MIN, i64::MAX, [10_000]);
     /// let counts = Rejection::Poisson.draw(&seeds, &[Array::from(3.0)]);
-    /// assert!((counts.mean(()).item::<f64>() - 3.0).abs() < 0.1);
+    /// assert!((counts.mean(..).item::<f64>() - 3.0).abs() < 0.1);
     /// ```
     ///
     /// # Panics
