@@ -1,6 +1,7 @@
 //! Distributions: numbers of SciPy, the shape of samples, gradients, transformations, errors.
 
 use std::f64::consts::PI;
+use std::sync::Mutex;
 
 use bibun::array::{Array, DType, Generator};
 use bibun::distributions::bijectors::{
@@ -12,10 +13,12 @@ use bibun::distributions::{
     Multinomial, MultivariateNormal, Normal, OneHotCategorical, Poisson, Reparameterized, StudentT,
     Transformed, Uniform, VonMises, Weibull, kl_divergence,
 };
-use bibun::links::Made;
+use bibun::links::{Chain, Link, Made};
 use bibun::{
-    GradientCheckOptions, Variable, assert_gradients, attempt, compile, grad, jacobian, jvp, vmap,
+    GradientCheckOptions, Variable, assert_gradients, attempt, checkpoint, compile, eval_mode,
+    grad, jacobian, jvp, vmap,
 };
+use rayon::prelude::*;
 
 const GOLDEN: &str = include_str!("../golden/distributions/values.txt");
 
@@ -945,4 +948,131 @@ fn parameters_of_bijectors_make_the_batch_larger() {
             .item::<f64>()
             .is_nan()
     );
+}
+
+#[test]
+fn samples_do_not_depend_on_threads() {
+    let draw = || {
+        let generator = &mut Generator::new(4);
+        let a = Variable::constant(generator.uniform([70_000], 0.1, 20.0, DType::F64));
+        let gamma = Gamma::new(&a, 1.0).rsample([], generator);
+        let counts = Poisson::new(&a).sample([], generator);
+        let classes = Categorical::from_probs([0.2, 0.3, 0.5]).sample([70_000], generator);
+        (
+            gamma.to_vec::<f64>(),
+            counts.to_vec::<f64>(),
+            classes.to_vec::<i64>(),
+        )
+    };
+    let expected = draw();
+    for threads in [1, 3, 8] {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .expect("a pool");
+        assert!(pool.install(draw) == expected, "{threads} threads");
+    }
+    // Several tasks at once, each with its own generator.
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(4)
+        .build()
+        .expect("a pool");
+    let all: Vec<_> = pool.install(|| (0..4).into_par_iter().map(|_| draw()).collect());
+    assert!(all.iter().all(|found| *found == expected));
+}
+
+#[test]
+fn a_second_run_draws_the_same_numbers() {
+    let loss = |a: &Variable, generator: &mut Generator| {
+        let x = Gamma::new(a, 1.0).rsample([50], generator);
+        Poisson::new(&x)
+            .log_prob(Poisson::new(&x).sample([], generator))
+            .sum(..)
+    };
+    let a = Variable::new(2.5);
+    loss(&a, &mut Generator::new(1)).backward();
+    let expected = a.grad().expect("a gradient").item::<f64>();
+    a.clear_grad();
+    let generator = Mutex::new(Generator::new(1));
+    let again = checkpoint(
+        move |a: &Variable| loss(a, &mut generator.lock().expect("one call at a time")),
+        &a,
+    );
+    again.backward();
+    assert_eq!(a.grad().expect("a gradient").item::<f64>(), expected);
+    // A generator that goes on from where it was saved.
+    let mut generator = Generator::new(9);
+    let d = StudentT::new(3.0, 0.0, 1.0);
+    let _ = d.sample([7], &mut generator);
+    let (key, counter) = (generator.key(), generator.counter());
+    let next = d.sample([3], &mut generator).to_vec::<f64>();
+    let resumed = d.sample([3], &mut Generator::from_state(key, counter));
+    assert_eq!(resumed.to_vec::<f64>(), next);
+    // Evaluation mode changes nothing.
+    let draw = || d.sample([3], &mut Generator::new(2)).to_vec::<f64>();
+    assert_eq!(eval_mode(draw), draw());
+}
+
+#[test]
+fn empty_and_huge_shapes() {
+    let generator = &mut Generator::new(0);
+    let none = Normal::new(Array::zeros([0, 2], DType::F64), 1.0);
+    assert_eq!(none.rsample([3], generator).shape(), [3, 0, 2]);
+    assert_eq!(none.log_prob(0.0).sum(..).item::<f64>(), 0.0);
+    assert_eq!(
+        Gamma::new(Array::zeros([0], DType::F64), 1.0)
+            .sample([2], generator)
+            .shape(),
+        [2, 0]
+    );
+    assert_eq!(
+        Categorical::from_probs([0.5, 0.5])
+            .sample([0], generator)
+            .shape(),
+        [0]
+    );
+    assert_eq!(
+        Multinomial::from_probs(0, [0.5, 0.5])
+            .sample([], generator)
+            .to_vec::<f64>(),
+        [0.0, 0.0]
+    );
+    let before = generator.counter();
+    for shape in [usize::MAX, 1 << 50] {
+        assert!(
+            attempt(|| Normal::new(0.0, 1.0).sample([shape, 4], &mut Generator::new(0))).is_err()
+        );
+        assert!(attempt(|| Poisson::new(2.0).sample([shape, 4], generator)).is_err());
+    }
+    assert_eq!(generator.counter(), before, "nothing was drawn");
+    assert!(attempt(|| Dirichlet::new(1.0)).is_err());
+    assert!(attempt(|| Categorical::from_probs(Array::zeros([2, 0], DType::F64))).is_err());
+}
+
+#[test]
+fn masks_of_a_made_are_saved_and_not_learnt() {
+    let network = || Made::new(3, &[8], 2, &mut Generator::new(0));
+    let (first, second) = (network(), Made::new(3, &[8], 2, &mut Generator::new(1)));
+    assert_eq!(first.parameters().len(), 4);
+    second.load_state(&first.state()).expect("the same network");
+    let x = Variable::constant([0.3f32, -0.4, 0.5]);
+    assert_eq!(
+        first.forward(&x).to_vec::<f32>(),
+        second.forward(&x).to_vec::<f32>()
+    );
+}
+
+#[test]
+fn weibull_far_out() {
+    let x = Variable::constant([0.0, 1.0, 20.0, 1e300]);
+    let cdf = |k: &Variable| Weibull::new(1.0, k).cdf(&x).sum(..);
+    assert!(
+        grad(cdf, &Variable::constant(30.0))
+            .item::<f64>()
+            .is_finite()
+    );
+    let d = Weibull::new(1.0, 30.0);
+    assert_eq!(d.cdf(&x).to_vec::<f64>()[2..], [1.0, 1.0]);
+    let slope = grad(|x| d.cdf(x).sum(..), &x).to_vec::<f64>();
+    assert_eq!((slope[0], slope[2], slope[3]), (0.0, 0.0, 0.0));
 }

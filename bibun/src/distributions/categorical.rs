@@ -91,6 +91,41 @@ fn entropy(log_probs: &Variable) -> Variable {
     -times(&exp(log_probs), log_probs).sum(-1)
 }
 
+/// Defines how a distribution over classes is made of their probabilities.
+macro_rules! of_classes {
+    ($Name:ident) => {
+        impl $Name {
+            /// Creates the distribution from weights `[.., k]`, which are divided by their sums.
+            ///
+            /// # Panics
+            /// Panics if a weight is negative or not finite, or a sum is zero.
+            #[track_caller]
+            pub fn from_probs(probs: impl Into<Operand>) -> Self {
+                let _whole = composite(stringify!($Name));
+                let log_probs = log_probs_of_probs(stringify!($Name), probs.into());
+                Self { log_probs }
+            }
+
+            /// Creates the distribution from the results `[.., k]` of a network before the softmax.
+            ///
+            /// # Panics
+            /// Panics if a logit is NaN or ∞, or all are -∞.
+            #[track_caller]
+            pub fn from_logits(logits: impl Into<Operand>) -> Self {
+                let _whole = composite(stringify!($Name));
+                let log_probs = log_probs_of_logits(stringify!($Name), logits.into());
+                Self { log_probs }
+            }
+
+            /// Computes the probabilities `[.., k]`.
+            #[track_caller]
+            pub fn probs(&self) -> Variable {
+                exp(&self.log_probs)
+            }
+        }
+    };
+}
+
 /// The distribution of a class number `0..k`.
 ///
 /// Samples are i64. Drawing adds Gumbel noise to the logarithms (E. J. Gumbel, 1954).
@@ -106,37 +141,7 @@ pub struct Categorical {
     pub log_probs: Variable,
 }
 
-impl Categorical {
-    /// Creates the distribution from weights `[.., k]`, which are divided by their sums.
-    ///
-    /// # Panics
-    /// Panics if a weight is negative or not finite, or a sum is zero.
-    #[track_caller]
-    pub fn from_probs(probs: impl Into<Operand>) -> Self {
-        let _whole = composite("Categorical");
-        Self {
-            log_probs: log_probs_of_probs("Categorical", probs.into()),
-        }
-    }
-
-    /// Creates the distribution from the results `[.., k]` of a network before the softmax.
-    ///
-    /// # Panics
-    /// Panics if a logit is NaN or ∞, or all are -∞.
-    #[track_caller]
-    pub fn from_logits(logits: impl Into<Operand>) -> Self {
-        let _whole = composite("Categorical");
-        Self {
-            log_probs: log_probs_of_logits("Categorical", logits.into()),
-        }
-    }
-
-    /// Computes the probabilities `[.., k]`.
-    #[track_caller]
-    pub fn probs(&self) -> Variable {
-        exp(&self.log_probs)
-    }
-}
+of_classes!(Categorical);
 
 impl Distribution for Categorical {
     fn name(&self) -> &'static str {
@@ -198,37 +203,9 @@ pub struct OneHotCategorical {
     pub log_probs: Variable,
 }
 
+of_classes!(OneHotCategorical);
+
 impl OneHotCategorical {
-    /// Creates the distribution from weights `[.., k]`, which are divided by their sums.
-    ///
-    /// # Panics
-    /// Panics if a weight is negative or not finite, or a sum is zero.
-    #[track_caller]
-    pub fn from_probs(probs: impl Into<Operand>) -> Self {
-        let _whole = composite("OneHotCategorical");
-        Self {
-            log_probs: log_probs_of_probs("OneHotCategorical", probs.into()),
-        }
-    }
-
-    /// Creates the distribution from the results `[.., k]` of a network before the softmax.
-    ///
-    /// # Panics
-    /// Panics if a logit is NaN or ∞, or all are -∞.
-    #[track_caller]
-    pub fn from_logits(logits: impl Into<Operand>) -> Self {
-        let _whole = composite("OneHotCategorical");
-        Self {
-            log_probs: log_probs_of_logits("OneHotCategorical", logits.into()),
-        }
-    }
-
-    /// Computes the probabilities `[.., k]`.
-    #[track_caller]
-    pub fn probs(&self) -> Variable {
-        exp(&self.log_probs)
-    }
-
     fn one_hot(&self, class: Variable) -> Variable {
         one_hot(class, count(&self.log_probs), self.dtype())
     }

@@ -48,8 +48,11 @@ impl Distribution for Weibull {
     }
 
     fn cumulative(&self, x: &Variable) -> Option<Variable> {
+        // Where the power is above 80, the result has long been 1, and so its derivatives 0.
         let z = maximum(x, 0.0) / &self.scale;
-        Some(-(-z.pow(&self.concentration)).expm1())
+        let far = (&self.concentration * z.log()).greater(80f64.ln());
+        let power = where_(&far, 1.0, z).pow(&self.concentration);
+        Some(where_(far, 1.0, -(-power).expm1()))
     }
 
     fn quantile(&self, p: &Variable) -> Option<Variable> {
