@@ -290,6 +290,7 @@ fn samples_of_vectors_have_their_distribution() {
     assert!(kolmogorov_smirnov(sum, |x| Normal::new(0.2, deviation).cdf(x)) < 1.95);
     // Angles, whose distribution function is an integral of the density.
     let d = VonMises::new(0.4, 2.5);
+    let n = 200_000;
     let mut x = d.sample([n], generator).to_vec::<f64>();
     assert!(x.iter().all(|x| (-PI..=PI).contains(x)));
     x.sort_by(f64::total_cmp);
