@@ -285,7 +285,12 @@ fn samples_of_vectors_have_their_distribution() {
         [0.1, -0.2, 0.3],
         [[1.5, 0.0, 0.0], [0.4, 0.8, 0.0], [-0.3, 0.2, 2.0]],
     );
-    let sum = d.sample([n], generator).sum(-1).to_vec::<f64>();
+    let draws = d.sample([n], generator);
+    let distances = &draws - draws.mean(0);
+    let found = distances.transpose().matmul(&distances) / n as f64;
+    let error = (found - d.covariance()).abs().max(..).item::<f64>();
+    assert!(error < 0.12, "the covariance is off by {error}");
+    let sum = draws.sum(-1).to_vec::<f64>();
     let deviation = d.covariance().sum(..).item::<f64>().sqrt();
     assert!(kolmogorov_smirnov(sum, |x| Normal::new(0.2, deviation).cdf(x)) < 1.95);
     // Angles, whose distribution function is an integral of the density.
