@@ -205,10 +205,18 @@ impl Definition {
 
     /// Creates a kernel of a formula, with loops for f32 and f64.
     pub const fn of<const N: usize, const G: usize, F: ElementFormula<N, G>>() -> Self {
+        Self::with_loop::<N, G, F>(run_floats::<N, G, F>)
+    }
+
+    /// Creates a kernel of a formula, with another loop for f32 and f64 than one made of it.
+    pub(crate) const fn with_loop<const N: usize, const G: usize, F>(run: Run) -> Self
+    where
+        F: ElementFormula<N, G>,
+    {
         let case = Case {
             output: None,
             formula: |_| Some(trace::<N, G, F>()),
-            run: run_floats::<N, G, F>,
+            run,
         };
         Self::named(F::NAME).case(Kind::Float, case)
     }
@@ -686,7 +694,7 @@ pub(crate) fn run_loop<const N: usize, K: ElementLoop<N>>(
     });
 }
 
-fn elements<T: Element>(x: Slice<'_>) -> &[T] {
+pub(crate) fn elements<T: Element>(x: Slice<'_>) -> &[T] {
     T::from_slice(x).expect("the dtypes have been checked")
 }
 

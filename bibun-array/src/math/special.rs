@@ -2,8 +2,10 @@
 //! formulas with its loop, and a method of [`Number`].
 
 use super::{Float, bessel, gamma, incomplete, normal};
+use crate::dtype::with_float;
 use crate::formula::Type;
-use crate::{Definition, ElementFormula, Number};
+use crate::kernel::elements;
+use crate::{Definition, Element, ElementFormula, Number, Slice, SliceMut};
 
 /// `Number`, in the place of an argument.
 macro_rules! number {
@@ -58,7 +60,9 @@ macro_rules! functions {
                                 $first.$name($($other),*)
                             }
                         }
-                        static DEFINITION: Definition = Definition::of::<COUNT, 0, Own>();
+                        static DEFINITION: Definition = Definition::with_loop::<COUNT, 0, Own>(
+                            |_, inputs, out| fill(Special::$Function, inputs, out),
+                        );
                         &DEFINITION
                     })*
                 }
@@ -85,6 +89,21 @@ macro_rules! functions {
             }
         )*}
     };
+}
+
+/// Computes a function at each element. One loop for all of them, since vector instructions are of no use
+/// in it.
+fn fill(function: Special, inputs: &[Slice<'_>], out: SliceMut<'_>) {
+    with_float!(out.dtype(), T => {
+        let out = T::from_slice_mut(out).expect("the device made the output");
+        let mut x = [T::ZERO; 3];
+        for i in 0..out.len() {
+            for (x, input) in x.iter_mut().zip(inputs) {
+                *x = elements::<T>(*input)[i];
+            }
+            out[i] = T::special(function, &x[..inputs.len()]);
+        }
+    });
 }
 
 functions! {
