@@ -27,6 +27,7 @@ mod array_like;
 mod assembler;
 mod attention;
 mod axes;
+mod band;
 mod call;
 mod conversion;
 mod convolution;
@@ -71,6 +72,7 @@ pub use array::Array;
 pub use array_like::ArrayLike;
 pub use attention::{attention, attention_gradient};
 pub use axes::{Axes, keep_dims, normalize_axes, normalize_axis};
+pub use band::{band_scan, log_band_scan};
 pub use call::{Call, Entered, Location, caller, folder, user_of};
 pub use convolution::{Convolution, ConvolutionPart, Window};
 #[doc(hidden)]

@@ -1,6 +1,7 @@
 //! The CPU device: threads for large work, vector instructions chosen at run time.
 
 mod attention;
+pub(crate) mod band;
 mod broadcast;
 mod convolution;
 mod elementwise;

@@ -1,15 +1,16 @@
 //! Connectionist temporal classification.
 
-use bibun_array::DType;
+use bibun_array::{Array, DType};
 
+use super::band::log_band_scan;
 use super::options::options;
 use crate::call::composite;
 use crate::error::{Error, mismatch, raise};
 use crate::functions::condition::expect_everywhere;
 use crate::functions::{
     Reduction, broadcast_to, cast, concat, cumsum, equal, expand_dims, full_like, gather,
-    greater_equal, in_accumulator, less_equal, logaddexp, logical_and, logsumexp, maximum,
-    not_equal, pad, reshape, slice, stack, to_float, to_indices, unstack, where_,
+    greater_equal, in_accumulator, less_equal, logical_and, logsumexp, maximum, not_equal, pad,
+    reshape, slice, squeeze, stack, to_float, to_indices, where_,
 };
 use crate::s;
 use crate::variable::Variable;
@@ -189,41 +190,41 @@ fn losses(
     let between = full_like(&t, blank as i64);
     let pairs = reshape(stack([&between, &t], 2), [count, 2 * labels]);
     let classes = concat([&pairs, &reshape(own, [count, 1])], 1);
-    let skips = (labels > 0).then(|| {
-        let later = slice(&classes, s![.., 2..]);
-        let differ = not_equal(&later, slice(&classes, s![.., ..places - 2]));
-        pad(
-            logical_and(differ, not_equal(later, blank)),
-            &[(0, 0), (2, 0)],
-            false,
-        )
-    });
-    let at = broadcast_to(expand_dims(classes, 1), [count, time, places]);
-    let emissions = unstack(gather(log_p, at, 2), 1);
-    // The log probabilities of being at each place, behind two places where nothing is.
-    let start = slice(&emissions[0], s![.., ..places.min(2)]);
-    let mut reached = pad(start, &[(0, 0), (2, places.saturating_sub(2))], NEVER);
-    for (step, emission) in emissions.iter().enumerate().skip(1) {
-        let stayed = slice(&reached, s![.., 2..]);
-        let moved = slice(&reached, s![.., 1..places + 1]);
-        let mut next = logaddexp(stayed, moved);
-        if let Some(skips) = &skips {
-            let skipped = where_(skips, slice(&reached, s![.., ..places]), NEVER);
-            next = logaddexp(next, skipped);
+    let skips = match labels {
+        0 => not_equal(&classes, &classes),
+        _ => {
+            let later = slice(&classes, s![.., 2..]);
+            let differ = not_equal(&later, slice(&classes, s![.., ..places - 2]));
+            let skips = logical_and(differ, not_equal(later, blank));
+            pad(skips, &[(0, 0), (2, 0)], false)
         }
-        let next = pad(next + emission, &[(0, 0), (2, 0)], NEVER);
-        reached = match &input_lengths {
-            Some(lengths) => where_(lengths.greater(step as i64), next, reached),
-            None => next,
-        };
-    }
+    };
+    let at = broadcast_to(expand_dims(classes, 1), [count, time, places]);
+    let emissions = gather(log_p, at, 2);
+    // An alignment begins at the first blank or the first label.
+    let start = Array::arange(0, (time * places) as i64).reshape([time, places]);
+    let is_start = start
+        .less(2)
+        .logical_or(&start.greater_equal(places as i64));
+    let is_start = is_start.to(emissions.device());
+    let emissions = where_(is_start, emissions, NEVER);
+    let reached = log_band_scan(emissions, skips);
+    let reached = match input_lengths {
+        None => slice(reached, s![.., -1]),
+        Some(lengths) => {
+            let last = expand_dims(lengths - 1, 2);
+            let last = broadcast_to(last, [count, 1, places]);
+            squeeze(gather(reached, last, 1), 1)
+        }
+    };
     // At the last blank, or at the last label before it.
     let ends = match target_lengths {
         Some(lengths) => {
-            let last = lengths * 2 + 2;
-            gather(reached, concat([&(&last - 1), &last], 1), 1)
+            let last = lengths * 2;
+            let reached = pad(reached, &[(0, 0), (1, 0)], NEVER);
+            gather(reached, concat([&last, &(&last + 1)], 1), 1)
         }
-        None => slice(reached, s![.., places..]),
+        None => slice(reached, s![.., places - 2.min(places)..]),
     };
     let losses = -logsumexp(ends, 1);
     // Two places that are never reached share the cotangent of what follows from them, which is 0 only

@@ -1,5 +1,6 @@
 //! Losses, which measure the distance of predictions from their targets.
 
+mod band;
 mod binary_cross_entropy;
 mod cross_entropy;
 mod ctc;
@@ -32,6 +33,7 @@ pub use sigmoid_cross_entropy::*;
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     [
+        band::samples(),
         binary_cross_entropy::samples(),
         cross_entropy::samples(),
         ctc::samples(),
