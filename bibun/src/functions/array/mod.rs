@@ -2,6 +2,7 @@
 
 mod border;
 mod cast;
+mod combination;
 mod concat;
 mod counted;
 mod creation;
@@ -25,6 +26,7 @@ mod triangle;
 
 pub use border::*;
 pub use cast::*;
+pub use combination::*;
 pub use concat::*;
 pub use counted::*;
 pub use creation::*;
@@ -81,6 +83,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         split::samples(),
         stack::samples(),
         triangle::samples(),
+        combination::samples(),
     ]
     .concat()
 }

@@ -113,6 +113,27 @@ unary! {
         sample: (-0.6..2.0, f64::ln_1p),
     }
 
+    /// Computes `log(1 - e⁻ˣ)` of each element, without cancellation; `-∞` at zero, NaN below.
+    ///
+    /// Gradient: `gy / (eˣ - 1)`, infinite at zero.
+    ///
+    /// Source: M. Mächler, "Accurately computing log(1 - exp(-|a|))", 2012.
+    ///
+    /// ```
+    /// use bibun::{functions::log1mexp, Variable};
+    /// let y = log1mexp(Variable::new([0.0, 1e-20, 1000.0])).to_vec::<f64>();
+    /// assert_eq!(y, [f64::NEG_INFINITY, 1e-20f64.ln(), 0.0]);
+    /// ```
+    log1mexp(x) -> Log1mexp {
+        value: {
+            let is_small = x.less(LN_2);
+            let small = is_small.where_(x, LN_2);
+            is_small.where_((-(-small).expm1()).log(), (-(-x).exp()).log1p())
+        },
+        derivative(x; gy): gy / x.expm1(),
+        sample: (0.2..2.0, |x| (1.0 - (-x).exp()).ln()),
+    }
+
     /// Computes the logit `log(x / (1 - x))` of each element, the inverse of
     /// [`sigmoid`](crate::functions::sigmoid), without cancellation near 1/2; infinite at 0 and 1, NaN outside.
     ///

@@ -3,6 +3,7 @@
 mod arithmetic;
 mod binning;
 mod bitwise;
+mod closeness;
 mod comparison;
 mod derivatives;
 mod differences;
@@ -14,8 +15,10 @@ mod extreme;
 mod finding;
 mod floating;
 mod hyperbolic;
+mod interpolation;
 mod logsumexp;
 mod norm;
+mod order;
 mod piecewise;
 mod power;
 mod quantile;
@@ -25,6 +28,7 @@ mod running;
 mod scan;
 mod sort;
 mod trigonometric;
+mod vectors;
 mod without_nan;
 
 use bibun_array::formula::Operation;
@@ -35,6 +39,7 @@ use crate::functions::special::of_special;
 pub use arithmetic::*;
 pub use binning::*;
 pub use bitwise::*;
+pub use closeness::*;
 pub use comparison::*;
 pub use differences::*;
 pub use distance::*;
@@ -45,8 +50,10 @@ pub use extreme::*;
 pub use finding::*;
 pub use floating::*;
 pub use hyperbolic::*;
+pub use interpolation::*;
 pub use logsumexp::*;
 pub use norm::*;
+pub use order::*;
 pub use piecewise::*;
 pub use power::*;
 pub use quantile::*;
@@ -56,6 +63,7 @@ pub use running::*;
 pub use scan::*;
 pub use sort::*;
 pub use trigonometric::*;
+pub use vectors::*;
 pub use without_nan::*;
 
 /// Maps operations to functions: most have the same name, some have another, and some have no
@@ -120,6 +128,10 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         sort::samples(),
         trigonometric::samples(),
         without_nan::samples(),
+        closeness::samples(),
+        interpolation::samples(),
+        order::samples(),
+        vectors::samples(),
     ]
     .concat()
 }

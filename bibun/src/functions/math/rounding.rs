@@ -56,6 +56,20 @@ unary! {
         sample: (0.6..1.4, f64::round),
     }
 
+    /// Computes the part of each element behind the point, with its sign; NaN of infinities.
+    ///
+    /// Gradient: `gy`, also at the steps.
+    ///
+    /// ```
+    /// use bibun::{functions::frac, Variable};
+    /// assert_eq!(frac(Variable::new([1.5, -1.25])).to_vec::<f64>(), [0.5, -0.25]);
+    /// ```
+    frac(x) -> Frac {
+        value: x - x.trunc(),
+        derivative(; gy): gy,
+        sample: (1.1..1.9, f64::fract),
+    }
+
     /// Rounds each element towards zero to an integer, in the dtype of x.
     ///
     /// Gradient: zero, also at the steps.

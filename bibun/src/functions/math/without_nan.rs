@@ -6,8 +6,8 @@ use super::reduction::Over;
 use crate::call::composite;
 use crate::functions::families::method;
 use crate::functions::{
-    all, cast, in_accumulator, is_nan, logical_not, max, min, norm, reshape, sqrt, square, sum,
-    to_float, where_,
+    all, cast, cumprod, cumsum, in_accumulator, is_nan, logical_not, max, min, norm, prod, reshape,
+    sqrt, square, sum, to_float, where_,
 };
 use crate::variable::Variable;
 
@@ -151,6 +151,69 @@ pub fn nanmin(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
 }
 method!(nanmin, axes: impl Into<Axes>);
 
+/// Computes the product of the elements that are not NaN over axes. The product of none is 1.
+///
+/// Shapes: x any → without the axes, or with size 1 for them under [`keep_dims`](bibun_array::keep_dims).
+/// Types: all; integers and bools are multiplied as i64.
+/// Gradient: as of [`prod`](crate::functions::prod), 0 to NaN.
+///
+/// # Panics
+/// Panics if there is no such axis.
+///
+/// ```
+/// use bibun::{functions::nanprod, Variable};
+/// assert_eq!(nanprod(&Variable::new([3.0, f64::NAN, 2.0]), ..).item::<f64>(), 6.0);
+/// ```
+#[track_caller]
+pub fn nanprod(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
+    let _whole = composite("nanprod");
+    let x = x.into();
+    prod(filled(&x, 1.0), axes)
+}
+method!(nanprod, axes: impl Into<Axes>);
+
+/// Computes the cumulative sum along an axis, to which NaN adds nothing.
+///
+/// Shapes: x any → the same. Types: all; integers and bools are added up as i64.
+/// Gradient: the sum of those behind, 0 to NaN.
+///
+/// # Panics
+/// Panics if there is no such axis.
+///
+/// ```
+/// use bibun::{functions::nancumsum, Variable};
+/// let y = nancumsum(&Variable::new([3.0, f64::NAN, 2.0]), 0);
+/// assert_eq!(y.to_vec::<f64>(), [3.0, 3.0, 5.0]);
+/// ```
+#[track_caller]
+pub fn nancumsum(x: impl Into<Variable>, axis: isize) -> Variable {
+    let _whole = composite("nancumsum");
+    let x = x.into();
+    cumsum(filled(&x, 0.0), axis)
+}
+method!(nancumsum, axis: isize);
+
+/// Computes the cumulative product along an axis, which NaN leaves as it is.
+///
+/// Shapes: x any → the same. Types: all; integers and bools are multiplied as i64.
+/// Gradient: as of [`cumprod`](crate::functions::cumprod), 0 to NaN.
+///
+/// # Panics
+/// Panics if there is no such axis.
+///
+/// ```
+/// use bibun::{functions::nancumprod, Variable};
+/// let y = nancumprod(&Variable::new([3.0, f64::NAN, 2.0]), 0);
+/// assert_eq!(y.to_vec::<f64>(), [3.0, 3.0, 6.0]);
+/// ```
+#[track_caller]
+pub fn nancumprod(x: impl Into<Variable>, axis: isize) -> Variable {
+    let _whole = composite("nancumprod");
+    let x = x.into();
+    cumprod(filled(&x, 1.0), axis)
+}
+method!(nancumprod, axis: isize);
+
 /// Returns x with another value in the place of NaN.
 #[track_caller]
 fn filled(x: &Variable, value: f64) -> Variable {
@@ -194,7 +257,7 @@ fn centred(function: &'static str, x: &Variable, axes: &Axes, ddof: usize) -> (V
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use crate::conformance::{Sample, beside};
-    use crate::functions::over_axes;
+    use crate::functions::{over_axes, unstack};
     use bibun_array::Array;
     let mean = |x: &[f64]| x.iter().sum::<f64>() / x.len() as f64;
     let variance = move |x: &[f64]| {
@@ -202,8 +265,30 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (x.len() - 1) as f64
     };
     type Call = fn(Variable, Axes) -> Variable;
+    fn of_last(cumulative: fn(Variable, isize) -> Variable, x: Variable, axes: Axes) -> Variable {
+        let (axes, _) = axes.resolve("", x.rank());
+        let axis = axes[0] as isize;
+        let y = unstack(cumulative(x, axis), axis);
+        y.last().expect("there are three").clone()
+    }
     type Reference = Box<dyn Fn(&[f64]) -> f64 + Send + Sync>;
-    let functions: [(&'static str, Call, Reference); 6] = [
+    let functions: [(&'static str, Call, Reference); 9] = [
+        (
+            "nanprod",
+            |x, axes| nanprod(x, axes),
+            Box::new(|x| x.iter().product()),
+        ),
+        // The last of the cumulative ones.
+        (
+            "nancumsum",
+            |x, axes| of_last(nancumsum, x, axes),
+            Box::new(|x| x.iter().sum()),
+        ),
+        (
+            "nancumprod",
+            |x, axes| of_last(nancumprod, x, axes),
+            Box::new(|x| x.iter().product()),
+        ),
         (
             "nansum",
             |x, axes| nansum(x, axes),

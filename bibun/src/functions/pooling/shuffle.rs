@@ -4,7 +4,7 @@ use bibun_array::Shape;
 
 use crate::call::composite;
 use crate::functions::pooling::window::{last_axes, mismatch};
-use crate::functions::{permute, reshape};
+use crate::functions::{permute, reshape, swapaxes};
 use crate::variable::Variable;
 
 /// Moves channels into space: `y[.., c, h r + i, w r + j] = x[.., c r² + i r + j, h, w]`.
@@ -80,6 +80,45 @@ pub fn pixel_unshuffle(x: impl Into<Variable>, r: usize) -> Variable {
     )
 }
 
+/// Deals channels out: of `groups` groups of neighbours, the first ones come first, then the second ones.
+///
+/// Shapes: x `[n, c, ..]`, where `groups` divides c → the same. Types: all.
+/// Gradient: `gy`, dealt back.
+///
+/// Source: Zhang et al., "ShuffleNet: An extremely efficient convolutional neural network for mobile devices",
+/// 2018.
+///
+/// # Panics
+/// Panics if x has fewer than two axes, or the groups do not divide the number of its channels.
+///
+/// ```
+/// use bibun::{functions::channel_shuffle, Variable};
+/// let x = Variable::new([[1.0, 2.0, 3.0, 4.0]]);
+/// assert_eq!(channel_shuffle(&x, 2).to_vec::<f64>(), [1.0, 3.0, 2.0, 4.0]);
+/// ```
+#[track_caller]
+pub fn channel_shuffle(x: impl Into<Variable>, groups: usize) -> Variable {
+    let function = "channel_shuffle";
+    let _whole = composite(function);
+    let x = x.into();
+    let shape = x.shape();
+    let [n, channels, ..] = shape[..] else {
+        mismatch(
+            function,
+            &x,
+            0,
+            "x must have an axis of channels, its second",
+        )
+    };
+    if groups == 0 || channels % groups != 0 {
+        let must_hold = format!("the {channels} channels must be divisible by {groups} groups");
+        mismatch(function, &x, 0, must_hold)
+    }
+    let rest = x.size() / (n * channels).max(1);
+    let dealt = swapaxes(reshape(x, [n, groups, channels / groups, rest]), 1, 2);
+    reshape(dealt, shape)
+}
+
 /// Splits the last three axes, permutes them and merges them again.
 #[track_caller]
 fn rearranged(x: Variable, split: [usize; 5], order: [isize; 5], joined: [usize; 3]) -> Variable {
@@ -133,6 +172,19 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             },
         )
         .input([1, 1, 6, 3], -2.0..2.0),
+        Sample::new(
+            "channel_shuffle",
+            |x| vec![channel_shuffle(&x[0], 3)],
+            |x| {
+                let mut y = Array::zeros([2, 6, 2], x[0].dtype());
+                for (i, y) in y.as_mut_slice::<f64>().iter_mut().enumerate() {
+                    let (n, c, k) = (i / 12, i / 2 % 6, i % 2);
+                    *y = x[0].element(&[n, c % 3 * 2 + c / 3, k]).to_f64();
+                }
+                vec![y]
+            },
+        )
+        .input([2, 6, 2], -2.0..2.0),
     ]
 }
 

@@ -6,6 +6,7 @@
 mod activation;
 mod draws;
 mod dropout;
+mod feature_dropout;
 mod rejection;
 
 pub use activation::*;
@@ -13,9 +14,15 @@ pub(crate) use draws::Random;
 pub use draws::{random_bernoulli, random_normal, random_uniform};
 pub use dropout::dropout;
 pub(crate) use dropout::dropout_of_call;
+pub use feature_dropout::*;
 pub use rejection::*;
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
-    [activation::samples(), dropout::samples()].concat()
+    [
+        activation::samples(),
+        dropout::samples(),
+        feature_dropout::samples(),
+    ]
+    .concat()
 }

@@ -4,6 +4,7 @@ mod bessel;
 mod entropy;
 mod gamma;
 mod incomplete;
+mod multivariate;
 mod normal;
 
 use bibun_array::math::Special;
@@ -14,6 +15,7 @@ pub use bessel::*;
 pub use entropy::*;
 pub use gamma::*;
 pub use incomplete::*;
+pub use multivariate::*;
 pub use normal::*;
 
 /// Returns the function of a special function of formulas, with its derivatives.
@@ -54,6 +56,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         gamma::samples(),
         incomplete::samples(),
         normal::samples(),
+        multivariate::samples(),
     ]
     .concat()
 }
