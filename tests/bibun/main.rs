@@ -16,6 +16,7 @@ mod device;
 mod distributions;
 mod dtypes;
 mod errors;
+mod every_function;
 mod formula;
 mod frozen;
 mod history;

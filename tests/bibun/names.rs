@@ -72,7 +72,7 @@ fn is_function(name: &str) -> bool {
 }
 
 /// What must have a row, by the headings of the chapter.
-fn public_names() -> BTreeMap<String, BTreeSet<String>> {
+pub(crate) fn public_names() -> BTreeMap<String, BTreeSet<String>> {
     let mut names = public_functions();
     let mut add = |group: &str, exports: Vec<(&str, &str)>, is_in: &dyn Fn(&str, &str) -> bool| {
         let found = exports.into_iter().filter(|(path, name)| is_in(path, name));

@@ -597,7 +597,9 @@ pub(super) fn examples(sample: &Sample) -> Verdict {
 /// The samples that cannot be traced: they draw random numbers, have steps whose shapes are known from
 /// values alone, or move values to another device.
 const NOT_TRACED: &[&str] = &[
+    "alpha_dropout",
     "dropout",
+    "feature_dropout",
     "fractional_max_pool",
     "gumbel_softmax",
     "piecewise",

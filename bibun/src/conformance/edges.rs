@@ -165,6 +165,8 @@ calls! {
         "zeta": |q| zeta(2.5, q),
         "entr": |x| entr(x),
         "logit": |x| logit(x),
+        "log1mexp": |x| log1mexp(x),
+        "frac": |x| frac(x),
         "nan_to_num": |x| nan_to_num(x),
         "nan_to_num_with": |x| nan_to_num_with(x, 1.0, 2.0, 3.0),
         "i0": |x| i0(x),

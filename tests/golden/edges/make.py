@@ -373,6 +373,27 @@ def logit(x):
     return mp.ln(x / (1 - x)), 1 / (x * (1 - x)), (2 * x - 1) / (x * (1 - x)) ** 2
 
 
+def log1mexp(x):
+    if x != x:
+        return nan, nan, nan
+    if x < 0:
+        return nan, UNKNOWN, UNKNOWN
+    if x == 0:
+        known = str(x) != "-0.0"
+        return -inf, inf if known else UNKNOWN, -inf if known else UNKNOWN
+    if x > 2000:
+        return 0, 0, 0
+    u = mp.expm1(mpf(x))
+    return mp.log(-mp.expm1(-mpf(x))), 1 / u, -(u + 1) / u**2
+
+
+def frac(x):
+    if x != x or abs(x) == float("inf"):
+        return nan, UNKNOWN, UNKNOWN
+    x = mpf(x)
+    return x - (mp.floor(x) if x > 0 else mp.ceil(x)), 1, 0
+
+
 def replaced(nan, above, below):
     def function(x):
         if x != x:
@@ -385,6 +406,8 @@ def replaced(nan, above, below):
 
 UNARY.update({
     "logit": dict(everything=logit),
+    "log1mexp": dict(everything=log1mexp),
+    "frac": dict(everything=frac),
     "nan_to_num": dict(everything=replaced(0, UNKNOWN, UNKNOWN)),
     "nan_to_num_with": dict(everything=replaced(1, 2, 3)),
     "i0": dict(everything=bessel("i", 0)),

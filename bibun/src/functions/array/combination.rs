@@ -5,7 +5,7 @@ use bibun_array::{Array, normalize_axis};
 use crate::call::composite;
 use crate::error::{Error, mismatch, raise};
 use crate::functions::families::method;
-use crate::functions::{flip, meshgrid, reshape, stack, swapaxes, take};
+use crate::functions::{constant_beside, flip, meshgrid, reshape, stack, swapaxes, take};
 use crate::variable::Variable;
 
 /// Turns x by `times` quarters in the plane of two axes, from the first towards the second.
@@ -111,7 +111,8 @@ pub fn combinations(x: impl Into<Variable>, r: usize) -> Variable {
         let next = choice[place] + 1;
         (place..r).for_each(|i| choice[i] = next + i - place);
     }
-    take(x, Array::from(chosen).reshape([count, r]), 0)
+    let chosen = Array::from(chosen).reshape([count, r]);
+    take(&x, constant_beside(&[&x], chosen), 0)
 }
 method!(combinations, r: usize);
 

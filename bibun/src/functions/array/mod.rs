@@ -22,7 +22,9 @@ mod roll;
 mod slice;
 mod split;
 mod stack;
+mod structured;
 mod triangle;
+mod window;
 
 pub use border::*;
 pub use cast::*;
@@ -46,7 +48,9 @@ pub use roll::*;
 pub use slice::*;
 pub use split::*;
 pub use stack::*;
+pub use structured::*;
 pub use triangle::*;
+pub use window::*;
 
 use crate::function::{Mismatch, Spec};
 
@@ -84,6 +88,8 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         stack::samples(),
         triangle::samples(),
         combination::samples(),
+        structured::samples(),
+        window::samples(),
     ]
     .concat()
 }

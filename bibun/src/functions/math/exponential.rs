@@ -130,7 +130,8 @@ unary! {
             let small = is_small.where_(x, LN_2);
             is_small.where_((-(-small).expm1()).log(), (-(-x).exp()).log1p())
         },
-        derivative(x; gy): gy / x.expm1(),
+        // Of the reciprocal, the second derivative would be a quotient of infinities.
+        derivative(x; gy): gy * ((-x).exp() / -(-x).expm1()),
         sample: (0.2..2.0, |x| (1.0 - (-x).exp()).ln()),
     }
 

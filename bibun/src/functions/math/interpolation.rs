@@ -4,8 +4,8 @@ use crate::call::composite;
 use crate::error::mismatch;
 use crate::functions::families::method;
 use crate::functions::{
-    Operand, bucketize, cast, clip, equal, float_of, greater_equal, less, slice, take, to_float,
-    unstack, where_,
+    Operand, bucketize, cast, equal, float_of, greater_equal, less, maximum, minimum, slice, take,
+    to_float, unstack, where_,
 };
 use crate::s;
 use crate::variable::Variable;
@@ -77,7 +77,7 @@ pub fn interp(
         // Nothing but NaN is anywhere else.
         return cast(x * 0.0 + fp, dtype);
     }
-    let right = clip(bucketize(&x, &xp, true), 1, count as i64 - 1);
+    let right = minimum(maximum(bucketize(&x, &xp, true), 1), count as i64 - 1);
     let at = |points: &Variable, index: &Variable| take(points, index, 0);
     let left = &right - 1;
     let (x0, x1) = (at(&xp, &left), at(&xp, &right));
@@ -198,7 +198,8 @@ mod tests {
         let fp = Variable::new([0.0, 1.0, 5.0, 6.0]);
         let y = interp([1.0, 1.5, 2.0, f64::NAN], &xp, &fp).to_vec::<f64>();
         assert!(y[..3] == [5.0, 5.5, 6.0] && y[3].is_nan(), "{y:?}");
-        let slopes = grad(|x| interp(x, &xp, &fp).sum(..), [-1.0, 0.5, 1.5, 3.0]);
+        let x = Variable::new([-1.0, 0.5, 1.5, 3.0]);
+        let slopes = grad(|x| interp(x, &xp, &fp).sum(..), &x);
         assert_eq!(slopes.to_vec::<f64>(), [0.0, 1.0, 1.0, 0.0]);
         assert_eq!(
             interp([1i64, 7], [2i64], [3i64]).to_vec::<f64>(),

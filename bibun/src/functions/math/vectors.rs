@@ -6,8 +6,8 @@ use crate::call::composite;
 use crate::error::{Error, mismatch, raise};
 use crate::functions::families::method;
 use crate::functions::{
-    Operand, cast, in_accumulator, less_equal, moveaxis, pairwise_distance, reshape, sum, take,
-    to_float, to_number, where_,
+    Operand, cast, constant_beside, in_accumulator, less_equal, moveaxis, pairwise_distance,
+    reshape, sum, take, to_float, to_number, where_,
 };
 use crate::variable::Variable;
 
@@ -62,7 +62,8 @@ pub fn pdist(x: impl Into<Variable>, p: f64) -> Variable {
     };
     let pairs = (0..n as i64).flat_map(|i| (i + 1..n as i64).map(move |j| [i, j]));
     let (rows, others): (Vec<i64>, Vec<i64>) = pairs.map(|[i, j]| (i, j)).unzip();
-    let [rows, others] = [rows, others].map(|index| take(&x, Array::from(index), 0));
+    let [rows, others] =
+        [rows, others].map(|index| take(&x, constant_beside(&[&x], Array::from(index)), 0));
     pairwise_distance(rows, others, p)
 }
 method!(pdist, p: f64);
@@ -109,7 +110,7 @@ method!(renorm, p: f64, axis: isize, bound: f64);
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
-    use crate::conformance::Sample;
+    use crate::conformance::{Sample, beside};
     let elements = |x: &[Array], i: usize| x[i].to_vec::<f64>();
     vec![
         Sample::new(
@@ -139,7 +140,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input([3, 2], -2.0..2.0),
         Sample::new(
             "renorm",
-            |x| vec![renorm(&x[0] * [1.0, 0.1, 1.0], 2.0, 1, 0.9)],
+            |x| vec![renorm(&x[0] * beside(x, [1.0, 0.1, 1.0]), 2.0, 1, 0.9)],
             move |x| {
                 let x = elements(x, 0);
                 let x: Vec<f64> = (0..6).map(|i| x[i] * [1.0, 0.1, 1.0][i % 3]).collect();

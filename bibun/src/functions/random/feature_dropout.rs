@@ -125,7 +125,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         |x| {
             let left = Generator::new(7).bernoulli(0.75, [4, 3]).to_vec::<bool>();
             // λα of SELU.
-            let low = -1.050_700_987_355_480_5 * 1.673_263_242_354_377_2;
+            let low: f64 = -1.050_700_987_355_480_5 * 1.673_263_242_354_377_2;
             let scale = (0.75 * (1.0 + 0.25 * low * low)).powf(-0.5);
             let x = x[0].to_vec::<f64>().into_iter().zip(left);
             let y = x.map(|(x, left)| scale * (if left { x } else { low } - 0.25 * low));

@@ -6,6 +6,7 @@ mod gamma;
 mod incomplete;
 mod multivariate;
 mod normal;
+mod polynomials;
 
 use bibun_array::math::Special;
 
@@ -17,6 +18,7 @@ pub use gamma::*;
 pub use incomplete::*;
 pub use multivariate::*;
 pub use normal::*;
+pub use polynomials::*;
 
 /// Returns the function of a special function of formulas, with its derivatives.
 pub(in crate::functions) fn of_special(function: Special) -> &'static ElementFunction {
@@ -57,6 +59,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         incomplete::samples(),
         normal::samples(),
         multivariate::samples(),
+        polynomials::samples(),
     ]
     .concat()
 }

@@ -1,0 +1,149 @@
+//! Matrices made of the elements of vectors.
+
+use bibun_array::Array;
+
+use crate::call::composite;
+use crate::error::mismatch;
+use crate::functions::families::method;
+use crate::functions::{concat, constant_beside, flip, slice, take};
+use crate::s;
+use crate::variable::Variable;
+
+/// Returns the matrix that is constant along its diagonals, with this first column and first row, whose first
+/// element is not read.
+///
+/// Shapes: column `[n]`, row `[m]` → `[n, m]`. Types: all, promoted.
+/// Gradient: to each element the sum of those along its diagonal.
+///
+/// Source: `scipy.linalg.toeplitz`.
+///
+/// # Panics
+/// Panics if column or row are not vectors of one element or more.
+///
+/// ```
+/// use bibun::{functions::toeplitz, Variable};
+/// let y = toeplitz(&Variable::new([1.0, 2.0]), [9.0, 3.0, 4.0]);
+/// assert_eq!(y.to_vec::<f64>(), [1.0, 3.0, 4.0, 2.0, 1.0, 3.0]);
+/// ```
+#[track_caller]
+pub fn toeplitz(column: impl Into<Variable>, row: impl Into<Variable>) -> Variable {
+    let function = "toeplitz";
+    let _whole = composite(function);
+    let (column, row) = vectors(function, column.into(), row.into());
+    let (n, m) = (column.size() as i64, row.size() as i64);
+    let all = concat([flip(slice(row, s![1..]), 0), column], 0);
+    of_places(all, n, m, |i, j| m - 1 + i - j)
+}
+method!(toeplitz, row: impl Into<Self>);
+
+/// Returns the matrix that is constant along the diagonals that rise, with this first column and last row,
+/// whose first element is not read.
+///
+/// Shapes: column `[n]`, row `[m]` → `[n, m]`. Types: all, promoted.
+/// Gradient: to each element the sum of those along its diagonal.
+///
+/// Source: `scipy.linalg.hankel`.
+///
+/// # Panics
+/// Panics if column or row are not vectors of one element or more.
+///
+/// ```
+/// use bibun::{functions::hankel, Variable};
+/// let y = hankel(&Variable::new([1.0, 2.0]), [9.0, 3.0, 4.0]);
+/// assert_eq!(y.to_vec::<f64>(), [1.0, 2.0, 3.0, 2.0, 3.0, 4.0]);
+/// ```
+#[track_caller]
+pub fn hankel(column: impl Into<Variable>, row: impl Into<Variable>) -> Variable {
+    let function = "hankel";
+    let _whole = composite(function);
+    let (column, row) = vectors(function, column.into(), row.into());
+    let (n, m) = (column.size() as i64, row.size() as i64);
+    let all = concat([column, slice(row, s![1..])], 0);
+    of_places(all, n, m, |i, j| i + j)
+}
+method!(hankel, row: impl Into<Self>);
+
+/// Returns the matrix whose columns are a vector, each moved on by one place more, round the end.
+///
+/// Shapes: x `[n]` → `[n, n]`. Types: all.
+/// Gradient: to each element the sum of those along its diagonals.
+///
+/// Source: `scipy.linalg.circulant`.
+///
+/// # Panics
+/// Panics if x is not a vector of one element or more.
+///
+/// ```
+/// use bibun::{functions::circulant, Variable};
+/// assert_eq!(circulant(&Variable::new([1.0, 2.0])).to_vec::<f64>(), [1.0, 2.0, 2.0, 1.0]);
+/// ```
+#[track_caller]
+pub fn circulant(x: impl Into<Variable>) -> Variable {
+    let function = "circulant";
+    let _whole = composite(function);
+    let x = x.into();
+    let (x, _) = vectors(function, x.clone(), x);
+    let n = x.size() as i64;
+    of_places(x, n, n, |i, j| (i - j).rem_euclid(n))
+}
+method!(circulant);
+
+#[track_caller]
+fn vectors(function: &'static str, column: Variable, row: Variable) -> (Variable, Variable) {
+    let (column_spec, row_spec) = (column.spec(), row.spec());
+    let is_vector = |x: &Variable| x.rank() == 1 && x.size() > 0;
+    if !is_vector(&column) || !is_vector(&row) {
+        let inputs = [("column [n]", &column_spec), ("row [m]", &row_spec)];
+        mismatch(
+            function,
+            &inputs,
+            "both must be vectors of one element or more",
+        )
+    }
+    (column, row)
+}
+
+fn of_places(x: Variable, n: i64, m: i64, place: impl Fn(i64, i64) -> i64) -> Variable {
+    let places = (0..n).flat_map(|i| (0..m).map(move |j| (i, j)));
+    let places: Vec<i64> = places.map(|(i, j)| place(i, j)).collect();
+    let places = Array::from(places).reshape([n as usize, m as usize]);
+    take(&x, constant_beside(&[&x], places), 0)
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use super::{at, by_index};
+    use crate::conformance::Sample;
+    vec![
+        Sample::new(
+            "toeplitz",
+            |x| vec![toeplitz(&x[0], &x[1])],
+            |x| {
+                vec![by_index([3, 2], |i| match i[0] >= i[1] {
+                    true => at(&x[0], &[i[0] - i[1]]),
+                    false => at(&x[1], &[i[1] - i[0]]),
+                })]
+            },
+        )
+        .input([3], -1.0..1.0)
+        .input([2], -1.0..1.0),
+        Sample::new(
+            "hankel",
+            |x| vec![hankel(&x[0], &x[1])],
+            |x| {
+                vec![by_index([2, 3], |i| match i[0] + i[1] {
+                    k @ 0..2 => at(&x[0], &[k]),
+                    k => at(&x[1], &[k - 1]),
+                })]
+            },
+        )
+        .input([2], -1.0..1.0)
+        .input([3], -1.0..1.0),
+        Sample::new(
+            "circulant",
+            |x| vec![circulant(&x[0])],
+            |x| vec![by_index([3, 3], |i| at(&x[0], &[(3 + i[0] - i[1]) % 3]))],
+        )
+        .input([3], -1.0..1.0),
+    ]
+}
