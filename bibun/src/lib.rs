@@ -23,6 +23,7 @@ mod batch_axis;
 mod book;
 mod call;
 mod check;
+mod completion;
 #[cfg(test)]
 mod conformance;
 mod context;
