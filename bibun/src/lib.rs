@@ -44,6 +44,7 @@ pub mod links;
 mod locks;
 mod node;
 pub mod optimizers;
+pub mod parallel;
 mod per_example;
 mod randomness;
 mod release;
