@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::communicator::Communicator;
 use super::transport::{Message, Transport};
-use crate::error::{Error, attempt};
+use crate::error::{Error, attempt, raise};
 
 /// Runs `f` on `count` threads, each with a communicator as if it were a process of its own, and returns the
 /// results in the order of the ranks.
@@ -23,24 +23,21 @@ use crate::error::{Error, attempt};
 /// # Panics
 /// Panics if one of them panics, with the panic that was the first cause.
 pub fn run<T: Send>(count: usize, f: impl Fn(Communicator) -> T + Sync) -> Vec<T> {
-    let outcomes: Vec<thread::Result<T>> = on_threads(count, &f);
     let mut results = Vec::with_capacity(count);
-    let mut panics = Vec::new();
-    for outcome in outcomes {
+    let mut errors = Vec::new();
+    for outcome in try_run(count, f) {
         match outcome {
             Ok(result) => results.push(result),
-            Err(panic) => panics.push(panic),
+            Err(error) => errors.push(error),
         }
     }
     // What others report is that somebody has gone.
-    let is_cause = |panic: &Box<dyn std::any::Any + Send>| {
-        !matches!(panic.downcast_ref(), Some(Error::Communication { .. }))
-    };
-    let cause = panics.iter().position(is_cause).unwrap_or(0);
-    if panics.is_empty() {
+    let is_cause = |error: &Error| !matches!(error, Error::Communication { .. });
+    let cause = errors.iter().position(is_cause).unwrap_or(0);
+    if errors.is_empty() {
         return results;
     }
-    std::panic::resume_unwind(panics.swap_remove(cause))
+    raise(errors.swap_remove(cause))
 }
 
 /// Does the same as [`run`], and returns the error of each process that failed in its place.

@@ -1,0 +1,6 @@
+//! Several processes, which are threads here.
+
+mod communicators;
+mod data;
+mod data_parallel;
+mod trainers;
