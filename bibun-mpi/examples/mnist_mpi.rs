@@ -92,7 +92,9 @@ fn run(options: &Options) -> Result<(), BoxError> {
             }
         }
     };
-    let train = DataLoader::new(data.train, options.batch_size).shuffle(0).shard(&world);
+    let train = DataLoader::new(data.train, options.batch_size)
+        .shuffle(0)
+        .shard(&world);
     let test = DataLoader::new(data.test, 1000).shard(&world);
     let learn = |model: &Mlp, (x, t): &(Array, Array), step: &mut Step<'_>| {
         let (y, t) = (model.forward(&Variable::constant(x)), Variable::constant(t));
@@ -108,11 +110,19 @@ fn run(options: &Options) -> Result<(), BoxError> {
     let mut trainer = Trainer::new(model, train, optimizer, learn)
         .until(Until::Epochs(options.epochs as f64))
         .extend(Evaluator::new("test", test, learn))
-        .extend(PrintReport::new(["epoch", "loss", "accuracy", "test/accuracy", "elapsed_time"]))
+        .extend(PrintReport::new([
+            "epoch",
+            "loss",
+            "accuracy",
+            "test/accuracy",
+            "elapsed_time",
+        ]))
         .extend(ProgressBar::new())
         .parallel(&world);
     if let Some(folder) = &options.out {
-        trainer = trainer.folder(folder).snapshots(Snapshots::every(Trigger::Epochs(1.0)));
+        trainer = trainer
+            .folder(folder)
+            .snapshots(Snapshots::every(Trigger::Epochs(1.0)));
     }
     let resumed = trainer.resume()?;
     if world.is_first() {

@@ -39,10 +39,14 @@ use transport::Mpi;
 #[non_exhaustive]
 pub enum InitError {
     /// MPI can be started once in a process.
-    #[error("MPI has been started in this process before, and it can be started once; pass the Communicator on")]
+    #[error(
+        "MPI has been started in this process before, and it can be started once; pass the Communicator on"
+    )]
     Again,
     /// The MPI cannot be used with threads.
-    #[error("this MPI ({library}) does not allow a program with threads (it supports {found}, FUNNELED is needed)")]
+    #[error(
+        "this MPI ({library}) does not allow a program with threads (it supports {found}, FUNNELED is needed)"
+    )]
     NoThreads {
         /// The MPI.
         library: String,
@@ -82,7 +86,14 @@ pub fn init() -> Result<Communicator, InitError> {
             mpi::initialize_with_threading(Threading::Funneled).ok_or(InitError::Again)?;
         let transport = Mpi::new(universe);
         let library = || mpi::environment::library_version().unwrap_or_default();
-        let first_line = || library().lines().next().unwrap_or_default().trim().to_owned();
+        let first_line = || {
+            library()
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .trim()
+                .to_owned()
+        };
         if found < Threading::Funneled {
             return Err(InitError::NoThreads {
                 library: first_line(),
@@ -104,5 +115,8 @@ pub fn init() -> Result<Communicator, InitError> {
 fn started() -> usize {
     let of_open_mpi_and_mpich = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"];
     let size = |name| env::var(name).ok()?.parse().ok();
-    of_open_mpi_and_mpich.into_iter().find_map(size).unwrap_or(1)
+    of_open_mpi_and_mpich
+        .into_iter()
+        .find_map(size)
+        .unwrap_or(1)
 }

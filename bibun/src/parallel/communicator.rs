@@ -5,12 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bibun_array::{Array, DType, Shape, cpu};
 
 use super::engine::{Failure, Group, Handle, Job, Order, Outcome, Settings, Work};
-use super::engine::{lost, start, try_answer};
+use super::engine::{add_time, lost, start, try_answer};
 use super::transport::Transport;
 use crate::call::calling;
 use crate::error::{Error, Location, caller, raise};
@@ -45,12 +45,26 @@ pub struct Communicator {
     handle: Arc<Handle>,
 }
 
+/// What a process has sent to others, and the time that collectives took; see [`Communicator::traffic`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Traffic {
+    /// The number of bytes of elements that were sent to others, without what says to which collective they
+    /// belong.
+    pub bytes_sent: u64,
+    /// The time in which a collective was under way.
+    pub busy: Duration,
+    /// The time in which the program waited for one: what was not hidden behind computation.
+    pub waited: Duration,
+}
+
 /// A collective that is under way while the program goes on.
 #[must_use = "the result has to be waited for"]
 #[derive(Debug)]
 pub struct Pending {
     reply: Receiver<Outcome>,
     early: Option<Outcome>,
+    settings: Arc<Settings>,
     function: &'static str,
     location: Location,
 }
@@ -64,9 +78,7 @@ impl Communicator {
         connect: impl FnOnce() -> Result<Box<dyn Transport>, E> + Send + 'static,
     ) -> Result<Self, E> {
         let (orders, received) = channel();
-        let settings = Arc::new(Settings {
-            patience: AtomicU64::new(300_000),
-        });
+        let settings = Arc::new(Settings::new());
         let (thread, rank, size) = start(Arc::clone(&settings), received, connect)?;
         let group = Group {
             context: 0,
@@ -120,6 +132,19 @@ impl Communicator {
     pub fn share(&self, count: usize) -> Range<usize> {
         let at = |rank: usize| count * rank / self.size();
         at(self.rank())..at(self.rank() + 1)
+    }
+
+    /// Returns what this process has sent, and the time that it took, since it began.
+    pub fn traffic(&self) -> Traffic {
+        let Settings {
+            sent, busy, waited, ..
+        } = &*self.handle.settings;
+        let time = |sum: &AtomicU64| Duration::from_nanos(sum.load(Ordering::Relaxed));
+        Traffic {
+            bytes_sent: sent.load(Ordering::Relaxed),
+            busy: time(busy),
+            waited: time(waited),
+        }
     }
 
     // ----- collectives
@@ -210,6 +235,27 @@ impl Communicator {
         let what = format!("{} from {root}", what("broadcast", x));
         let y = self.start("broadcast", what, Work::Broadcast(flat(x), root));
         shaped(y.wait(), x.shape().clone()).to(x.device())
+    }
+
+    /// Returns the sum of the arrays of all processes on the process `root`, and zeros on the others.
+    ///
+    /// # Panics
+    /// Panics if there is no such process.
+    #[track_caller]
+    pub fn reduce(&self, x: &Array, root: usize) -> Array {
+        let _called = calling("reduce");
+        self.expect_numbers("reduce", x);
+        self.expect_rank("reduce", root);
+        let flat = flat(x);
+        let nothing = flat.slice(&[(0..0usize).into()]);
+        let part = |rank| if rank == root { &flat } else { &nothing }.clone();
+        let parts = (0..self.size()).map(part).collect();
+        let what = format!("{} to {root}", what("reduce", x));
+        let sum = self.start("reduce", what, Work::Reduce(parts, 1.0)).wait();
+        match self.rank() == root {
+            true => shaped(sum, x.shape().clone()).to(x.device()),
+            false => Array::zeros(x.shape(), x.dtype()),
+        }
     }
 
     /// Sends an array to another process, which calls [`receive`](Self::receive); does not wait for that.
@@ -325,6 +371,7 @@ impl Communicator {
         Pending {
             reply: answer,
             early,
+            settings: Arc::clone(&self.handle.settings),
             function,
             location,
         }
@@ -401,7 +448,12 @@ impl Pending {
     fn answer(self) -> Vec<Array> {
         let outcome = match self.early {
             Some(outcome) => outcome,
-            None => self.reply.recv().unwrap_or_else(|_| Err(lost())),
+            None => {
+                let began = Instant::now();
+                let outcome = self.reply.recv().unwrap_or_else(|_| Err(lost()));
+                add_time(&self.settings.waited, began);
+                outcome
+            }
         };
         outcome.unwrap_or_else(|Failure(what)| {
             raise(Error::Communication {

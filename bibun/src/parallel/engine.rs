@@ -76,6 +76,29 @@ pub(super) enum Order {
 pub(super) struct Settings {
     /// The longest time that a collective waits for a message, in milliseconds.
     pub(super) patience: AtomicU64,
+    /// The number of bytes of elements that were sent.
+    pub(super) sent: AtomicU64,
+    /// The time, in nanoseconds, in which a collective was under way.
+    pub(super) busy: AtomicU64,
+    /// The time, in nanoseconds, in which the program waited for one.
+    pub(super) waited: AtomicU64,
+}
+
+impl Settings {
+    pub(super) fn new() -> Self {
+        Self {
+            patience: AtomicU64::new(300_000),
+            sent: AtomicU64::new(0),
+            busy: AtomicU64::new(0),
+            waited: AtomicU64::new(0),
+        }
+    }
+}
+
+/// Adds the time since `began`.
+pub(super) fn add_time(sum: &AtomicU64, began: Instant) {
+    let nanoseconds = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    sum.fetch_add(nanoseconds, Ordering::Relaxed);
 }
 
 /// The time between two looks at what others have asked for while messages are on their way.
@@ -183,7 +206,9 @@ impl Engine {
             what,
             location,
         };
+        let began = Instant::now();
         let outcome = self.work(&collective, work);
+        add_time(&self.settings.busy, began);
         if let Err(failure) = &outcome {
             self.failure = Some(failure.clone());
             self.tell_all(&Some(failure.0.clone()));
@@ -262,6 +287,10 @@ impl Engine {
         elements: Array,
     ) -> Result<(), Failure> {
         let to = collective.group.ranks[to];
+        let bytes = elements.size() * elements.dtype().size();
+        self.settings
+            .sent
+            .fetch_add(bytes as u64, Ordering::Relaxed);
         let message = Message::Part {
             context: collective.group.context,
             what: collective.what.to_owned(),

@@ -40,6 +40,23 @@ pub fn run<T: Send>(count: usize, f: impl Fn(Communicator) -> T + Sync) -> Vec<T
     raise(errors.swap_remove(cause))
 }
 
+/// Returns the communicator of a process that is alone, with which a program for many runs as well.
+///
+/// ```
+/// let world = bibun::parallel::local::alone();
+/// assert_eq!((world.size(), world.is_first()), (1, true));
+/// ```
+pub fn alone() -> Communicator {
+    let (outbox, inbox) = channel();
+    let transport = Threads {
+        rank: 0,
+        inbox,
+        outboxes: vec![outbox],
+    };
+    let alone = Communicator::new(move || Ok::<_, ()>(Box::new(transport) as _));
+    alone.expect("a thread is there")
+}
+
 /// Does the same as [`run`], and returns the error of each process that failed in its place.
 ///
 /// # Panics

@@ -55,6 +55,6 @@ pub mod local;
 mod sharded;
 mod transport;
 
-pub use communicator::{Communicator, Pending};
+pub use communicator::{Communicator, Pending, Traffic};
 pub use data_parallel::DataParallel;
 pub use transport::{Message, Transport};

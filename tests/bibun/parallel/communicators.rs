@@ -116,6 +116,19 @@ fn arrays_go_where_they_belong() {
 }
 
 #[test]
+fn a_sum_sends_what_it_must() {
+    for count in 1..=4u64 {
+        local::run(count as usize, |world| {
+            let before = world.traffic().bytes_sent;
+            world.all_reduce(&Array::zeros([12_000], DType::F32));
+            let sent = world.traffic().bytes_sent - before;
+            // 2 (n - 1) / n of the array, which is the least.
+            assert_eq!(sent, 2 * (count - 1) * 48_000 / count);
+        });
+    }
+}
+
+#[test]
 fn groups_are_split() {
     local::run(4, |world| {
         let rank = world.rank();

