@@ -5,18 +5,15 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Returns the example, which cargo has built beside this test.
-fn worker() -> PathBuf {
+/// Returns an example, which cargo has built beside this test.
+fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("this program");
-    let folder = test
-        .parent()
-        .and_then(Path::parent)
-        .expect("a folder above");
-    folder.join("examples").join("worker")
+    let folder = test.parent().and_then(Path::parent);
+    folder.expect("a folder above").join("examples").join(name)
 }
 
-/// Returns the command that starts a mode of the worker as some processes.
-fn mpiexec(count: usize, arguments: &[&str]) -> Command {
+/// Returns the command that starts an example as some processes.
+fn mpiexec(count: usize, name: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new("mpiexec");
     let version = Command::new("mpiexec")
         .arg("--version")
@@ -31,7 +28,7 @@ fn mpiexec(count: usize, arguments: &[&str]) -> Command {
     }
     command
         .args(["-n", &count.to_string()])
-        .arg(worker())
+        .arg(example(name))
         .args(arguments);
     // The processes share the processors of one machine.
     command.env("RAYON_NUM_THREADS", "1");
@@ -39,7 +36,9 @@ fn mpiexec(count: usize, arguments: &[&str]) -> Command {
 }
 
 fn run(count: usize, arguments: &[&str]) -> Output {
-    mpiexec(count, arguments).output().expect("it starts")
+    mpiexec(count, "worker", arguments)
+        .output()
+        .expect("it starts")
 }
 
 fn text(output: &Output) -> String {
@@ -205,7 +204,7 @@ fn a_storm_of_kills_loses_nothing() {
     };
     let (mut killed, mut finished) = (0, false);
     while killed < kills && !finished {
-        let mut command = mpiexec(3, &disturbed);
+        let mut command = mpiexec(3, "worker", &disturbed);
         let mut child = command
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -247,4 +246,33 @@ fn a_storm_of_kills_loses_nothing() {
     for folder in [calm, stormy] {
         let _ = std::fs::remove_dir_all(folder);
     }
+}
+
+#[test]
+fn examples() {
+    let example = |name: &str, count: usize| {
+        let output = mpiexec(count, name, &[]).output();
+        expect_success(&output.expect("it starts"))
+    };
+    let said = example("model_parallel", 2);
+    assert!(
+        said.contains("tensor parallel: ") && said.contains("pipeline: "),
+        "{said}"
+    );
+    assert!(example("model_parallel", 3).contains("takes 2 processes"));
+    let alone = example("private_mpi", 1);
+    let accuracy = |said: &str| -> f64 {
+        said.trim()
+            .rsplit_once(' ')
+            .expect(said)
+            .1
+            .parse()
+            .expect("a number")
+    };
+    assert!(accuracy(&alone) > 0.5, "{alone}");
+    let together = example("private_mpi", 2);
+    assert!(
+        (accuracy(&alone) - accuracy(&together)).abs() < 0.011,
+        "{alone} {together}"
+    );
 }

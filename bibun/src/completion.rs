@@ -104,10 +104,7 @@ impl<'a> Incomplete<'a> {
 }
 
 /// Returns the wanted inputs of a node that are leaves with hooks.
-fn hooked<'a>(
-    node: &'a Arc<Node>,
-    is_wanted: impl Fn(&Edge) -> bool,
-) -> impl Iterator<Item = &'a Edge> {
+fn hooked(node: &Arc<Node>, is_wanted: impl Fn(&Edge) -> bool) -> impl Iterator<Item = &Edge> {
     let edges = node.inputs().iter();
     edges
         .filter(move |edge| matches!(edge, Edge::Leaf(leaf) if leaf.has_hooks()) && is_wanted(edge))

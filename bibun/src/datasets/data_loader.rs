@@ -239,7 +239,8 @@ impl<D: Dataset> DataLoader<D> {
 
     /// Returns an iterator over all examples once, in order, for evaluation. It does not move the
     /// loader and includes the last batch even if that is not full. Of data that is
-    /// [divided](Self::shard), it is the part of this process. Threads work ahead as they do for the loader. The randomness of examples is the same in every such pass.
+    /// [divided](Self::shard), it is the part of this process. Threads work ahead as they do for the
+    /// loader. The randomness of examples is the same in every such pass.
     ///
     /// ```
     /// use bibun::datasets::DataLoader;

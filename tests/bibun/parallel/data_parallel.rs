@@ -78,7 +78,9 @@ fn same_bits(a: &[Array], b: &[Array]) -> bool {
 
 #[test]
 fn processes_together_train_as_one() {
-    let optimizers: [(&str, fn() -> Made, usize, f64); 6] = [
+    /// A name, an optimizer, and the steps after which rounding has grown to no more than this.
+    type Row = (&'static str, fn() -> Made, usize, f64);
+    let optimizers: [Row; 6] = [
         ("Sgd", || Box::new(Sgd::new(0.1)), 6, 1e-13),
         (
             "MomentumSgd",
@@ -209,12 +211,7 @@ fn parts_of_a_batch_accumulate_without_communication() {
         optimizer.update(&model);
         values(&model)
     });
-    let whole = train(
-        1,
-        4,
-        || Box::new(Adam::new(0.01)),
-        |inner, world| DataParallel::new(inner, world),
-    );
+    let whole = train(1, 4, || Box::new(Adam::new(0.01)), DataParallel::new);
     assert!(same_bits(&results[0], &results[1]));
     expect_close(&results[0], &whole[0].1, 1e-10, "accumulated");
 }

@@ -19,7 +19,7 @@ fn close(a: &Array, b: &Array) -> bool {
 fn a_tensor_parallel_perceptron_is_that_of_one_process() {
     let (w1, w2) = (normal(1, &[3, 12]), normal(2, &[12, 2]));
     let x = Variable::constant(normal(3, &[5, 3]));
-    let whole = [&w1, &w2].map(|w| Variable::new(w));
+    let whole = [&w1, &w2].map(Variable::new);
     let y = relu(x.matmul(&whole[0])).matmul(&whole[1]);
     y.square().sum(..).backward();
     for count in 1..=4 {
@@ -47,7 +47,7 @@ fn a_tensor_parallel_perceptron_is_that_of_one_process() {
 fn a_pipeline_of_two_stages_is_the_model_of_one_process() {
     let (w1, w2) = (normal(1, &[3, 4]), normal(2, &[4, 2]));
     let x = normal(3, &[6, 3]);
-    let whole = [&w1, &w2].map(|w| Variable::new(w));
+    let whole = [&w1, &w2].map(Variable::new);
     let y = relu(Variable::constant(&x).matmul(&whole[0])).matmul(&whole[1]);
     let loss = y.square().sum(..);
     loss.backward();
