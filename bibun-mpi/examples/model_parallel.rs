@@ -61,8 +61,8 @@ fn main() {
 /// Makes a step of gradient descent.
 fn descend(parameters: &[&Variable]) {
     for parameter in parameters {
-        let gradient = parameter.grad().expect("a gradient").array();
-        parameter.update(|old| old - gradient * Array::from(0.05));
+        let change = parameter.grad().expect("a gradient").array() * Array::from(0.05);
+        parameter.update(|old| old - &change);
         parameter.clear_grad();
     }
 }
