@@ -70,7 +70,7 @@ fn descend(parameters: &[&Variable]) {
 const STEPS: usize = 20;
 
 fn alone(problem: &Problem) -> Vec<f64> {
-    let [w1, w2] = [&problem.w1, &problem.w2].map(|w| Variable::new(w));
+    let [w1, w2] = [&problem.w1, &problem.w2].map(Variable::new);
     let step = |_| {
         let y = relu(Variable::constant(&problem.x).matmul(&w1)).matmul(&w2);
         let loss = (y - &problem.t).square().mean(..);

@@ -82,8 +82,7 @@ pub fn init() -> Result<Communicator, InitError> {
     }
     Communicator::new(|| {
         // The thread that starts MPI is the one that uses it.
-        let (universe, found) =
-            mpi::initialize_with_threading(Threading::Funneled).ok_or(InitError::Again)?;
+        let (universe, found) = transport::initialize().ok_or(InitError::Again)?;
         let transport = Mpi::new(universe);
         let library = || mpi::environment::library_version().unwrap_or_default();
         let first_line = || {

@@ -2,16 +2,17 @@
 
 use std::collections::VecDeque;
 use std::mem;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bibun::parallel::{Message, Transport};
-use mpi::Tag;
 use mpi::datatype::Equivalence;
 use mpi::environment::Universe;
 use mpi::point_to_point::{Destination, Source, Status};
 use mpi::request::{Request, StaticScope};
 use mpi::topology::{Communicator, SimpleCommunicator};
+use mpi::{Tag, Threading};
 
 /// The most bytes that travel as one message of MPI, which counts in `int`.
 const PIECE: usize = 1 << 30;
@@ -26,6 +27,41 @@ const AT_ONCE: usize = 8;
 
 /// The time that other processes have to report a fault, before the end of this one ends them.
 const OTHERS_REPORT: Duration = Duration::from_millis(500);
+
+/// The time that MPI itself has to begin and to end. When a process dies meanwhile, MPI waits for it without
+/// end.
+const BEGIN: Duration = Duration::from_secs(60);
+const END: Duration = Duration::from_secs(10);
+
+/// Ends this process if it has not done something in time, which nothing can interrupt.
+struct Watch(Option<Sender<()>>);
+
+impl Watch {
+    fn over(what: &'static str, limit: Duration) -> Self {
+        let (done, told) = channel::<()>();
+        thread::spawn(move || {
+            if told.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                eprintln!(
+                    "error: MPI has not {what} within {limit:?}: a process has died meanwhile"
+                );
+                std::process::exit(1);
+            }
+        });
+        Self(Some(done))
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        drop(self.0.take());
+    }
+}
+
+/// Starts MPI on this thread.
+pub(crate) fn initialize() -> Option<(Universe, Threading)> {
+    let _watch = Watch::over("begun", BEGIN);
+    mpi::initialize_with_threading(Threading::Funneled)
+}
 
 /// Memory that MPI reads or writes until a request is done.
 struct Buffer(*mut [u8]);
@@ -87,6 +123,8 @@ pub(crate) struct Mpi {
     incoming: VecDeque<Incoming>,
     /// The pieces of a message that have come so far, from each process.
     pieces: Vec<Vec<u8>>,
+    /// Whether each process has said that nothing more comes from it.
+    has_left: Vec<bool>,
     /// Dropped last: this ends MPI.
     universe: Universe,
 }
@@ -95,11 +133,13 @@ impl Mpi {
     pub(crate) fn new(universe: Universe) -> Self {
         let world = universe.world();
         let pieces = vec![Vec::new(); world.size() as usize];
+        let has_left = vec![false; world.size() as usize];
         Self {
             world,
             outgoing: VecDeque::new(),
             incoming: VecDeque::new(),
             pieces,
+            has_left,
             universe,
         }
     }
@@ -174,7 +214,9 @@ impl Mpi {
             }
             let message = Message::from_bytes(&whole);
             let unreadable = || format!("process {from} has sent what is no message of bibun's");
-            return Ok(Some((from, message.ok_or_else(unreadable)?)));
+            let message = message.ok_or_else(unreadable)?;
+            self.has_left[from] |= matches!(message, Message::Left { .. });
+            return Ok(Some((from, message)));
         }
         Ok(None)
     }
@@ -242,20 +284,22 @@ impl Transport for Mpi {
         self.outgoing.is_empty()
     }
 
-    /// Ends MPI, which waits for all processes. After a fault some are not there any more: then `mpiexec`
+    /// Ends MPI when all processes have taken leave. After a fault some are not there any more: then `mpiexec`
     /// ends the others when it sees this process end without that.
     fn close(mut self: Box<Self>, after_fault: bool) {
-        // What nobody has asked for.
-        let end = Instant::now() + Duration::from_secs(1);
-        while !after_fault && !self.incoming.is_empty() && Instant::now() < end {
-            let _ = self.complete();
+        let rank = self.rank();
+        self.has_left[rank] = true;
+        let mut is_readable = true;
+        while !after_fault && is_readable && !self.has_left.iter().all(|&has_left| has_left) {
+            is_readable = self.receive(Duration::from_millis(100)).is_ok();
         }
-        if after_fault || !self.incoming.is_empty() {
+        if after_fault || !is_readable || !self.incoming.is_empty() || !self.is_idle() {
             thread::sleep(OTHERS_REPORT);
             // A request that is not done may not be dropped, and MPI not be ended.
             mem::forget(self);
             return;
         }
+        let _watch = Watch::over("ended", END);
         drop(self.universe);
     }
 }

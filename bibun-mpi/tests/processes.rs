@@ -224,7 +224,8 @@ fn a_storm_of_kills_loses_nothing() {
                 .status();
             killed += usize::from(status.expect("kill").success());
         }
-        let limit = Duration::from_secs(20);
+        // Longer than what MPI has to begin.
+        let limit = Duration::from_secs(80);
         if !wait_for_end(&mut child, limit) {
             child.kill().expect("it is there");
             panic!("the others have not ended within {limit:?} of the kill {killed}");
