@@ -205,7 +205,7 @@ impl<D: Dataset> DataLoader<D> {
     }
 
     /// Returns the number of examples in the last batch that belong to this process.
-    pub(crate) fn examples(&self) -> usize {
+    pub fn examples(&self) -> usize {
         self.share.examples
     }
 
@@ -266,6 +266,7 @@ impl<D: Dataset> DataLoader<D> {
     }
 
     /// Returns the number of examples in each batch of [`once`](Self::once).
+    #[cfg(feature = "training")]
     pub(crate) fn sizes_once(&self) -> impl Iterator<Item = usize> + use<D> {
         self.plan.clone().ranges_once().map(|own| own.len())
     }
