@@ -216,14 +216,18 @@ fn a_storm_of_kills_loses_nothing() {
             let name = std::fs::read_to_string(format!("/proc/{process}/comm"));
             name.is_ok_and(|name| name.trim() == "worker")
         };
-        let workers: Vec<u32> = descendants(child.id()).into_iter().filter(name).collect();
-        if !workers.is_empty() {
-            let victim = workers[next(workers.len() as u64) as usize];
-            let status = Command::new("kill")
-                .args(["-9", &victim.to_string()])
-                .status();
-            killed += usize::from(status.expect("kill").success());
-        }
+        let workers =
+            || -> Vec<u32> { descendants(child.id()).into_iter().filter(&name).collect() };
+        let found = (0..200).find_map(|_| {
+            thread::sleep(Duration::from_millis(50));
+            Some(workers()).filter(|workers| !workers.is_empty())
+        });
+        let workers = found.expect("processes");
+        let victim = workers[next(workers.len() as u64) as usize];
+        let status = Command::new("kill")
+            .args(["-9", &victim.to_string()])
+            .status();
+        killed += usize::from(status.expect("kill").success());
         // Longer than what MPI has to begin.
         let limit = Duration::from_secs(80);
         if !wait_for_end(&mut child, limit) {

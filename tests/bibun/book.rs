@@ -125,7 +125,8 @@ fn quoted(cell: &str) -> impl Iterator<Item = &str> {
 /// The words of the library's code: what is only spoken of, or named by a test, is not there.
 fn words_of_the_sources() -> BTreeSet<String> {
     let root = workspace();
-    let mut known = BTreeSet::new();
+    // A crate is named in the sources of others only.
+    let mut known = BTreeSet::from(["bibun_mpi".to_owned()]);
     for folder in [
         "bibun/src",
         "bibun-array/src",
