@@ -163,6 +163,17 @@ pub enum Error {
         /// The location of the request.
         location: Location,
     },
+    /// The processes of a [`Communicator`](crate::parallel::Communicator) do not come together: one of them
+    /// has ended, hangs, or is somewhere else in the program.
+    #[error("{function}: {what}, called at {location}")]
+    Communication {
+        /// The collective that was called.
+        function: &'static str,
+        /// The process that is missing, and where it was last.
+        what: String,
+        /// The location of the collective's call.
+        location: Location,
+    },
     /// A mistake in the use of arrays.
     #[error(transparent)]
     Array(#[from] bibun_array::Error),
@@ -209,6 +220,7 @@ impl Error {
             | Self::WrongRule { location, .. }
             | Self::WrongNumber { location, .. }
             | Self::NotKept { location, .. }
+            | Self::Communication { location, .. }
             | Self::Hidden { location, .. } => location,
             Self::Array(error) => error.location(),
             Self::InLink { source, .. } => source.location(),

@@ -28,6 +28,10 @@ pub(crate) struct GradientHooks {
 }
 
 impl GradientHooks {
+    pub(crate) fn is_empty(&self) -> bool {
+        read(&self.hooks).is_empty()
+    }
+
     pub(crate) fn add(&self, hook: Arc<GradientHook>) -> u64 {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         write(&self.hooks).push((number, hook));

@@ -287,7 +287,7 @@ impl Leaf {
     }
 
     pub(crate) fn has_hooks(&self) -> bool {
-        self.hooks.get().is_some()
+        self.hooks.get().is_some_and(|hooks| !hooks.is_empty())
     }
 
     pub(crate) fn call_hooks(&self, gradient: &mut Variable) {

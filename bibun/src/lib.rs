@@ -23,6 +23,7 @@ mod batch_axis;
 mod book;
 mod call;
 mod check;
+mod completion;
 #[cfg(test)]
 mod conformance;
 mod context;
@@ -43,6 +44,7 @@ pub mod links;
 mod locks;
 mod node;
 pub mod optimizers;
+pub mod parallel;
 mod per_example;
 mod randomness;
 mod release;

@@ -14,6 +14,7 @@ use bibun_array::{Array, is_traced};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::call::calling;
+use crate::completion::Incomplete;
 use crate::context::Context;
 use crate::error::{Error, attempt, raise, refuse};
 use crate::function::{Items, items};
@@ -471,7 +472,7 @@ struct Queue<'a> {
     only: Option<Waiting<'a>>,
     waiting: FxHashMap<usize, Waiting<'a>>,
     /// The gradients of leaves that have hooks.
-    hooked: Vec<(&'a Edge, Variable)>,
+    hooked: Incomplete<'a>,
     /// The latest generation comes first. Within one generation, nodes come in the order in which
     /// they were reached, so that sums are always formed in the same order.
     order: BinaryHeap<(u64, Reverse<usize>, usize)>,
@@ -492,12 +493,10 @@ impl<'a> Queue<'a> {
             Edge::Output(node, slot) => (node, *slot),
             Edge::Leaf(leaf) if wanted.is_target(edge) => match leaf.has_hooks() {
                 false => return arrive(edge, cotangent),
-                // Hooks get the whole gradient, at the end.
+                // Hooks get the whole gradient.
                 true => {
-                    let mut hooked = self.hooked.iter_mut();
-                    match hooked.find(|(known, _)| known.key() == edge.key()) {
-                        Some((_, sum)) => *sum = &*sum + cotangent,
-                        None => self.hooked.push((edge, cotangent)),
+                    if let Some(key) = edge.key() {
+                        self.hooked.add(key, edge, cotangent);
                     }
                     return;
                 }
@@ -534,6 +533,17 @@ impl<'a> Queue<'a> {
             self.reached += 1;
             new(node)
         })
+    }
+
+    /// Returns the gradients of leaves with hooks that are complete after a node has been asked.
+    fn complete(&mut self, node: &'a Arc<Node>, wanted: &Wanted) -> Vec<(&'a Edge, Variable)> {
+        if self.hooked.is_empty() {
+            return Vec::new();
+        }
+        let waiting = self.waiting.values().chain(&self.only);
+        let waiting = waiting.map(|waiting| waiting.node);
+        self.hooked
+            .after(node, waiting, |edge| wanted.follows(edge))
     }
 
     fn next(&mut self) -> Option<Waiting<'a>> {
@@ -623,13 +633,13 @@ fn walk_back(outputs: &[(Edge, Variable)], direction: Direction<'_>, arrive: Arr
                         queue.deliver(edge, gradient, wanted, arrive);
                     }
                 }
+                for (edge, gradient) in queue.complete(node, wanted) {
+                    call_hooks(edge, gradient, arrive);
+                }
             }
         }
-        for (edge, mut gradient) in queue.hooked {
-            if let Edge::Leaf(leaf) = edge {
-                leaf.call_hooks(&mut gradient);
-                arrive(edge, gradient);
-            }
+        for (edge, gradient) in queue.hooked.rest() {
+            call_hooks(edge, gradient, arrive);
         }
     });
     if let Err(error) = walked {
@@ -638,6 +648,14 @@ fn walk_back(outputs: &[(Edge, Variable)], direction: Direction<'_>, arrive: Arr
             None => error,
         })
     }
+}
+
+/// Calls the hooks of a leaf with its whole gradient, which then arrives.
+fn call_hooks(edge: &Edge, mut gradient: Variable, arrive: Arrive<'_>) {
+    if let Edge::Leaf(leaf) = edge {
+        leaf.call_hooks(&mut gradient);
+    }
+    arrive(edge, gradient);
 }
 
 fn insert_or_add(entry: Entry<'_, Key, Variable>, gradient: Variable) {

@@ -764,6 +764,9 @@ impl Variable {
     /// Variable, or accumulates in a leaf. If the hook returns a gradient, it replaces the original
     /// one.
     ///
+    /// The hook of a leaf is called as soon as the last function that used the leaf has given its part,
+    /// while the walk goes on: what leaves the process here travels meanwhile.
+    ///
     /// ```
     /// use bibun::Variable;
     /// let x = Variable::new(2.0);

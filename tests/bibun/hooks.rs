@@ -219,3 +219,119 @@ fn anomalies_under_transformations() {
             .starts_with("log: output 0 is -inf at [1]")
     );
 }
+
+/// Returns what happens in a walk, in order: rules that run by their names, leaves by theirs.
+fn order_of(leaves: &[(&'static str, &Variable)], loss: impl Fn() -> Variable) -> Vec<String> {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let hooks = leaves.iter().map(|&(name, leaf)| {
+        let told = Arc::clone(&told);
+        leaf.register_hook(move |_| {
+            told.lock().unwrap().push(name.to_owned());
+            None
+        })
+    });
+    let hooks: Vec<_> = hooks.collect();
+    let loss = loss();
+    let rules = Arc::clone(&told);
+    let tell = move |event: &bibun::FunctionEvent<'_>| {
+        rules.lock().unwrap().push(event.name.to_owned());
+    };
+    with_hook(tell, || loss.backward());
+    hooks.into_iter().for_each(bibun::HookHandle::remove);
+    let told = told.lock().unwrap();
+    told.clone()
+}
+
+#[test]
+fn a_leaf_is_delivered_when_its_last_consumer_is_done() {
+    let [a, b, c] = [2.0, 3.0, 5.0].map(Variable::new);
+    let names = [("a", &a), ("b", &b), ("c", &c)];
+    // A chain: the last layer's parameter leaves first, long before the walk ends.
+    let chain = || ((a.exp() * &b).sin() * &c).cos();
+    let expected = ["cos", "multiply", "c", "sin", "multiply", "b", "exp", "a"];
+    assert_eq!(order_of(&names, chain), expected);
+    // A shared one waits for its first use.
+    let shared = || ((a.exp() * &b).sin() * &c * &a).cos();
+    let expected = [
+        "cos", "multiply", "multiply", "c", "sin", "multiply", "b", "exp", "a",
+    ];
+    assert_eq!(order_of(&names, shared), expected);
+    let twice = || (&b * &b * &a).exp();
+    assert_eq!(
+        order_of(&names, twice),
+        ["exp", "multiply", "a", "multiply", "b"]
+    );
+    // A leaf that is the output, one that nothing reaches, and no hook at all.
+    assert_eq!(order_of(&names, || a.clone()), ["a"]);
+    assert_eq!(order_of(&[("c", &c)], || a.exp()), ["exp"]);
+    assert_eq!(order_of(&[], chain).len(), 5);
+    // Frozen ones are not waited for.
+    b.set_requires_grad(false);
+    assert_eq!(order_of(&names, twice), ["exp", "multiply", "a"]);
+}
+
+/// A step that gives no gradient, though its input has history.
+#[derive(Clone, Debug)]
+struct Stop;
+
+impl bibun::Function for Stop {
+    type Inputs = bibun::Fixed<1>;
+    type Outputs = bibun::Fixed<1>;
+    fn name(&self) -> &'static str {
+        "stop"
+    }
+    fn saves(&self, _: bibun::Needs<'_>) -> bibun::Saved {
+        bibun::Saved::NOTHING
+    }
+    fn shape(&self, [x]: [&bibun::Spec; 1]) -> Result<[bibun::Spec; 1], bibun::Mismatch> {
+        Ok([x.clone()])
+    }
+    fn forward(&self, x: [bibun::array::Array; 1]) -> [bibun::array::Array; 1] {
+        x
+    }
+    fn vjp(&self, _: &bibun::Context<'_>, _: [Variable; 1]) -> [Option<Variable>; 1] {
+        [None]
+    }
+    fn jvp(&self, _: &bibun::Context<'_>, _: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
+        [None]
+    }
+    fn batch(&self, x: [bibun::Batched; 1]) -> [bibun::Batched; 1] {
+        x
+    }
+    fn per_example(
+        &self,
+        _: &bibun::Context<'_>,
+        _: [bibun::ExampleCotangent; 1],
+    ) -> [Option<bibun::ExampleGradient>; 1] {
+        [None]
+    }
+}
+
+#[test]
+fn a_leaf_that_a_gradient_never_reaches_again_is_delivered_at_the_end() {
+    let (a, b) = (Variable::new(2.0), Variable::new(3.0));
+    // The second use of `a` lies behind a rule that gives nothing, so it is never asked.
+    let loss = || {
+        let [stopped] = bibun::apply(Stop, [&a * 2.0]);
+        (&b.exp() * stopped + &a).sin()
+    };
+    let order = order_of(&[("a", &a), ("b", &b)], loss);
+    let expected = ["sin", "add", "multiply", "stop", "exp", "b", "a"];
+    assert_eq!(order, expected);
+    assert!(a.grad().is_some());
+}
+
+#[test]
+fn gradients_that_accumulate_are_seen_part_by_part() {
+    let w = Variable::new(2.0);
+    let (seen, hook) = recorder();
+    let hook = w.register_hook(hook);
+    for part in [1.0, 10.0] {
+        (&w * part + &w * part).backward();
+    }
+    assert_eq!(*seen.lock().unwrap(), [2.0, 20.0]);
+    assert_eq!(w.grad().unwrap().item::<f64>(), 22.0);
+    hook.remove();
+    w.exp().backward();
+    assert_eq!(seen.lock().unwrap().len(), 2);
+}

@@ -30,6 +30,7 @@ mod names;
 mod nesting;
 mod normalization;
 mod optimizers;
+mod parallel;
 mod per_example;
 #[path = "../../fuzz/programs.rs"]
 mod programs;

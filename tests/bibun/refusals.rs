@@ -11,6 +11,7 @@ use bibun::links::{
     BatchNorm, Chain, Dropout, Embedding, Linear, Link, Mlp, MultiHeadAttention, Sequential,
 };
 use bibun::optimizers::{Optimizer, Sgd};
+use bibun::parallel::local::alone;
 use bibun::{
     Error, Variable, at, attempt, checkpoint, cond, custom, fori_loop, grad, gradients, jvp,
     linearize, no_grad, per_example, scan, vmap, while_loop, with_hook,
@@ -724,6 +725,19 @@ fn rows() -> Vec<Row> {
         row("xlog1py", line!(), || xlog1py(x([2]), x([3]))),
         row("xlogy", line!(), || xlogy(x([2]), x([3]))),
         row("zeta", line!(), || zeta(x([2]), x([3]))),
+        // Between processes.
+        row("all_gather", line!(), || all_gather(x([]), &alone())),
+        row("all_reduce", line!(), || all_reduce(b([true]), &alone())),
+        row("all_to_all", line!(), || all_to_all(x([]), &alone())),
+        row("broadcast", line!(), || broadcast(x([2]), 1, &alone())),
+        row("receive", line!(), || receive(x([2]), x([2]).spec(), 0, &alone())),
+        row("receive", line!(), || receive(x([2]), x([2]).spec(), 1, &alone())),
+        row("reduce", line!(), || reduce(x([2]), 1, &alone())),
+        row("reduce", line!(), || reduce(b([true]), 0, &alone())),
+        row("reduce_scatter", line!(), || reduce_scatter(x([]), &alone())),
+        row("reduce_scatter", line!(), || reduce_scatter(b([true]), &alone())),
+        row("send", line!(), || send(x([2]), 0, &alone())),
+        row("send", line!(), || send(x([2]), 1, &alone())),
         // The same as methods, in which the place goes on.
         row("take", line!(), || x([2]).take(i([2]), 0)),
         row("pow", line!(), || i([2]).pow(-1)),

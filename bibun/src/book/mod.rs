@@ -23,6 +23,7 @@ chapters! {
     Names: "names.md",
     Optimizers: "optimizers.md",
     OwnFunctions: "own-functions.md",
+    Parallel: "parallel.md",
     Peers: "peers.md",
     PerExample: "per-example.md",
     Performance: "performance.md",

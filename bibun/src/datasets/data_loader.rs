@@ -15,6 +15,7 @@ use bibun_array::Generator;
 use super::{Batch, DataError, Dataset};
 use crate::call::calling;
 use crate::error::{Error, attempt, raise};
+use crate::parallel::Communicator;
 use crate::serializers::{State, StateError, Stateful};
 use crate::surroundings::Scopes;
 
@@ -53,6 +54,8 @@ pub struct DataLoader<D: Dataset> {
     plan: Plan,
     /// The position of the consumer.
     cursor: Cursor,
+    /// The share of this process in the last batch.
+    share: Share,
     ahead: usize,
     threads: usize,
     /// The pipeline that makes the batches from `cursor` on, once they are requested.
@@ -67,6 +70,15 @@ struct Plan {
     drop_last: bool,
     shuffled: bool,
     seed: u64,
+    /// The number of this process, and the number of all.
+    process: [usize; 2],
+}
+
+/// The part of a batch that one of several processes has.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    examples: usize,
+    weight: f64,
 }
 
 /// The position of a batch.
@@ -106,10 +118,15 @@ impl<D: Dataset> DataLoader<D> {
                 drop_last: false,
                 shuffled: false,
                 seed: 0,
+                process: [0, 1],
             },
             cursor: Cursor {
                 epoch: 0,
                 position: 0,
+            },
+            share: Share {
+                examples: 0,
+                weight: 1.0,
             },
             ahead: 0,
             threads: 0,
@@ -153,6 +170,45 @@ impl<D: Dataset> DataLoader<D> {
         self
     }
 
+    /// Divides every batch among the processes of a group: the batch size is that of all together, and
+    /// each process gets its part of every batch, in the order of the ranks. So the examples of a step, their
+    /// order and their randomness are the same for any number of processes, no example is used twice, and
+    /// the position that is saved is that of all.
+    ///
+    /// Parts differ by one example at most; [`share`](Self::share) says how much the last one weighs. A
+    /// process without an example in a batch, because there are fewer than processes, gets the first one
+    /// with a weight of zero, so that it can take part in the step.
+    ///
+    /// ```
+    /// use bibun::datasets::DataLoader;
+    /// use bibun::parallel::local;
+    /// let parts = local::run(2, |world| {
+    ///     let mut loader = DataLoader::new(vec![1i64, 2, 3, 4, 5], 4).shard(&world);
+    ///     [(); 2].map(|()| (loader.next_batch().unwrap().to_vec::<i64>(), loader.share()))
+    /// });
+    /// assert_eq!(parts[0], [(vec![1, 2], 1.0), (vec![5], 0.0)]);
+    /// assert_eq!(parts[1], [(vec![3, 4], 1.0), (vec![5], 2.0)]);
+    /// ```
+    #[must_use]
+    pub fn shard(mut self, processes: &Communicator) -> Self {
+        self.plan.process = [processes.rank(), processes.size()];
+        self.pipeline = None;
+        self
+    }
+
+    /// Returns the weight of the last batch of this process in the mean over all processes: the number of
+    /// its examples, by the mean of those numbers. It is 1 if the data is not [divided](Self::shard). A
+    /// loss that is a mean over the examples of this process, times this weight, has the loss over all
+    /// examples as its mean over the processes.
+    pub fn share(&self) -> f64 {
+        self.share.weight
+    }
+
+    /// Returns the number of examples in the last batch that belong to this process.
+    pub fn examples(&self) -> usize {
+        self.share.examples
+    }
+
     /// Makes up to `batches` batches, but at least one for each thread, ahead on `threads` threads.
     /// With 0 threads, each batch is made when it is requested.
     #[must_use]
@@ -176,13 +232,15 @@ impl<D: Dataset> DataLoader<D> {
             };
             Pipeline::new(self.dataset.clone(), schedule, self.ahead, self.threads)
         });
+        self.share = self.plan.share(&self.plan.range(self.cursor));
         self.cursor = self.plan.after(self.cursor);
         pipeline.next().expect("a schedule does not end")
     }
 
     /// Returns an iterator over all examples once, in order, for evaluation. It does not move the
-    /// loader and includes the last batch even if that is not full. Threads work ahead as they do
-    /// for the loader. The randomness of examples is the same in every such pass.
+    /// loader and includes the last batch even if that is not full. Of data that is
+    /// [divided](Self::shard), it is the part of this process. Threads work ahead as they do for the
+    /// loader. The randomness of examples is the same in every such pass.
     ///
     /// ```
     /// use bibun::datasets::DataLoader;
@@ -199,20 +257,18 @@ impl<D: Dataset> DataLoader<D> {
             ..self.plan
         };
         // Training never reaches an epoch with this number.
-        let mut cursor = Cursor {
-            epoch: u64::MAX,
-            position: 0,
-        };
-        let random = plan.random(cursor.epoch);
-        let jobs = std::iter::from_fn(move || {
-            let range = plan.range(cursor);
-            cursor.position = range.end;
-            (!range.is_empty()).then(|| Job {
-                indices: range.collect(),
-                random: random.clone(),
-            })
+        let random = plan.random(u64::MAX);
+        let jobs = plan.ranges_once().map(move |own| Job {
+            indices: own.collect(),
+            random: random.clone(),
         });
         Pipeline::new(self.dataset.clone(), jobs, self.ahead, self.threads)
+    }
+
+    /// Returns the number of examples in each batch of [`once`](Self::once).
+    #[cfg(feature = "training")]
+    pub(crate) fn sizes_once(&self) -> impl Iterator<Item = usize> + use<D> {
+        self.plan.clone().ranges_once().map(|own| own.len())
     }
 
     /// Returns the number of complete passes over the data set.
@@ -323,6 +379,32 @@ impl Plan {
         start..start.saturating_add(self.batch_size).min(self.examples)
     }
 
+    /// Returns the part of a range that belongs to this process.
+    fn own(&self, range: &Range<usize>) -> Range<usize> {
+        let [rank, size] = self.process;
+        let at = |rank: usize| range.start + range.len() * rank / size;
+        at(rank)..at(rank + 1)
+    }
+
+    /// Returns the parts of this process in one pass over all examples, in order.
+    fn ranges_once(self) -> impl Iterator<Item = Range<usize>> {
+        let starts = (0..self.examples).step_by(self.batch_size);
+        let ranges = starts.map(move |position| {
+            let epoch = u64::MAX;
+            self.own(&self.range(Cursor { epoch, position }))
+        });
+        ranges.filter(|own| !own.is_empty())
+    }
+
+    fn share(&self, range: &Range<usize>) -> Share {
+        let (examples, size) = (self.own(range).len(), self.process[1]);
+        let weight = match (examples * size).cmp(&range.len()) {
+            std::cmp::Ordering::Equal => 1.0,
+            _ => (examples * size) as f64 / range.len() as f64,
+        };
+        Share { examples, weight }
+    }
+
     fn after(&self, cursor: Cursor) -> Cursor {
         let position = self.range(cursor).end;
         match self.begins_batch(position) {
@@ -383,7 +465,13 @@ impl Iterator for Schedule {
                 }
             }
         };
-        let range = self.plan.range(self.cursor);
+        let whole = self.plan.range(self.cursor);
+        let own = self.plan.own(&whole);
+        // A process without an example takes part with one of no weight.
+        let range = match own.is_empty() {
+            true => whole.start..whole.start + 1,
+            false => own,
+        };
         self.cursor = self.plan.after(self.cursor);
         let indices = match epoch.order.get(range.clone()) {
             Some(order) if self.plan.shuffled => {

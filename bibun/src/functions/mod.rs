@@ -21,6 +21,7 @@ mod normalization;
 mod operand;
 mod operators;
 mod optional;
+mod parallel;
 mod per_axis;
 mod pooling;
 #[cfg(test)]
@@ -44,6 +45,7 @@ pub use metrics::*;
 pub use normalization::*;
 pub use operand::{Bound, Operand};
 pub use optional::OptionalVariable;
+pub use parallel::*;
 pub use per_axis::PerAxis;
 pub use pooling::*;
 pub use products::*;
@@ -62,6 +64,7 @@ pub(crate) fn samples() -> Vec<crate::conformance::Sample> {
         loss::samples(),
         math::samples(),
         normalization::samples(),
+        parallel::samples(),
         pooling::samples(),
         products::samples(),
         random::samples(),

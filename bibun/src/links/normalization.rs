@@ -7,9 +7,10 @@ use bibun_array::{Array, DType, Shape};
 use super::{Buffer, Chain, Link, expect_float};
 use crate::error::{Error, raise};
 use crate::functions::{
-    batch_normalization_with_statistics, fixed_batch_normalization, group_normalization,
-    instance_normalization, layer_normalization, rms_normalization,
+    all_reduce, batch_normalization_with_statistics, fixed_batch_normalization,
+    group_normalization, instance_normalization, layer_normalization, rms_normalization,
 };
+use crate::parallel::Communicator;
 use crate::scope;
 use crate::variable::Variable;
 
@@ -52,6 +53,8 @@ pub struct BatchNorm {
     pub running_variance: Buffer,
     momentum: f64,
     epsilon: f64,
+    #[chain(skip)]
+    processes: Option<Communicator>,
 }
 
 impl BatchNorm {
@@ -76,16 +79,34 @@ impl BatchNorm {
             beta: parts.beta,
             momentum: parts.momentum,
             epsilon: parts.epsilon,
+            processes: None,
         })
     }
 
-    /// Moves the running statistics towards those of a batch with `count` elements for each
-    /// channel.
-    fn observe(&self, mean: &Variable, variance: &Variable, count: usize) {
-        if count == 0 {
-            return;
-        }
-        let unbiased = count as f64 / (count - 1) as f64;
+    /// Takes the statistics of the batch over all processes of a group, as if one had the whole batch. All
+    /// of them must use the layer, equally often. Per-example gradients are refused, as for one process.
+    ///
+    /// ```
+    /// use bibun::links::{BatchNorm, Link};
+    /// use bibun::parallel::local;
+    /// use bibun::{array::Array, Variable};
+    /// local::run(2, |world| {
+    ///     let layer = BatchNorm::new(1).over(&world);
+    ///     let own = [[[1f32], [2.0]], [[3.0], [6.0]]][world.rank()];
+    ///     layer.forward(&Variable::constant(Array::from(own)));
+    ///     // The mean of all four, from zero.
+    ///     assert_eq!(layer.running_mean.get().to_vec::<f32>(), [0.3]);
+    /// });
+    /// ```
+    #[must_use]
+    pub fn over(mut self, processes: &Communicator) -> Self {
+        self.processes = Some(processes.clone());
+        self
+    }
+
+    /// Moves the running statistics towards the mean and the variance of a batch; the unbiased variance is
+    /// `unbiased` times that.
+    fn observe(&self, mean: &Variable, variance: &Variable, unbiased: f64) {
         for (buffer, value, scale) in [
             (&self.running_mean, mean, 1.0),
             (&self.running_variance, variance, unbiased),
@@ -115,10 +136,36 @@ impl Link for BatchNorm {
             // This function reports a mismatch of shapes, in training mode too.
             return fixed_batch_normalization(x, gamma, beta, &mean, &variance, self.epsilon);
         }
-        let [y, mean, variance] = batch_normalization_with_statistics(x, gamma, beta, self.epsilon);
-        self.observe(&mean, &variance, shape.size() / shape[1].max(1));
-        y
+        let count = shape.size() / shape[1].max(1);
+        let Some(processes) = &self.processes else {
+            let [y, mean, variance] =
+                batch_normalization_with_statistics(x, gamma, beta, self.epsilon);
+            if count > 0 {
+                self.observe(&mean, &variance, count as f64 / (count - 1) as f64);
+            }
+            return y;
+        };
+        let [mean, variance, unbiased] = statistics_of_all(x, count, processes);
+        self.observe(&mean, &unbiased, 1.0);
+        fixed_batch_normalization(x, gamma, beta, &mean, &variance, self.epsilon)
     }
+}
+
+/// Returns the mean, the variance and the unbiased variance, `[channels]`, of a batch of which each process
+/// has a part with `count` elements of a channel.
+fn statistics_of_all(x: &Variable, count: usize, processes: &Communicator) -> [Variable; 3] {
+    let dtype = x.dtype().accumulator();
+    let x = x.cast(dtype);
+    let others: Vec<isize> = (0..x.rank() as isize).filter(|&axis| axis != 1).collect();
+    let own = Variable::constant(Array::full((), count as f64).cast(dtype));
+    let count = all_reduce(own, processes);
+    let mean = all_reduce(x.sum(&others[..]), processes) / &count;
+    let mut along = vec![1; x.rank()];
+    along[1] = x.shape()[1];
+    let deviation = &x - mean.reshape(&along[..]);
+    let squares = all_reduce((&deviation * &deviation).sum(&others[..]), processes);
+    let (variance, unbiased) = (&squares / &count, &squares / (&count - 1.0));
+    [mean, variance, unbiased]
 }
 
 /// Layer normalisation over the last axes of the input

@@ -161,6 +161,12 @@ pub trait Optimizer: Stateful + fmt::Debug + Send {
 
     /// Returns the number of steps made.
     fn steps(&self) -> u64;
+
+    /// Returns whether the update of each parameter depends on its own gradient and state alone, so that
+    /// different processes can update different parameters. Defaults to `false`.
+    fn is_separable(&self) -> bool {
+        false
+    }
 }
 
 impl<O: Optimizer + ?Sized> Optimizer for Box<O> {
@@ -186,6 +192,10 @@ impl<O: Optimizer + ?Sized> Optimizer for Box<O> {
 
     fn steps(&self) -> u64 {
         (**self).steps()
+    }
+
+    fn is_separable(&self) -> bool {
+        (**self).is_separable()
     }
 }
 

@@ -385,6 +385,11 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> Optimizer for RuleOpti
         self.expect_here("steps");
         self.steps
     }
+
+    /// Returns `false` for a rule that follows the loss, and with a hook that measures all gradients.
+    fn is_separable(&self) -> bool {
+        !R::OBSERVES && !self.hooks.measure()
+    }
 }
 
 impl<R: UpdateRule<N, G>, const N: usize, const G: usize> Stateful for RuleOptimizer<R, N, G> {

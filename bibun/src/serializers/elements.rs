@@ -3,7 +3,7 @@
 use bibun_array::{Array, DType, Element, bf16, cpu, f16};
 
 /// Calls `each` with the bytes of the elements in row-major order, in chunks.
-pub(super) fn little_endian<E>(
+pub(crate) fn little_endian<E>(
     x: &Array,
     each: impl FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<(), E> {

@@ -64,6 +64,7 @@ mod safetensors;
 mod state;
 
 pub use bibun_array::{FileError, remove_unfinished, write_whole};
+pub(crate) use elements::little_endian;
 pub use load::{LoadOptions, Loaded};
 pub use names::Names;
 #[cfg(feature = "npz")]

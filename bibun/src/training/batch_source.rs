@@ -15,12 +15,18 @@ pub trait BatchSource: Stateful {
     /// The type of the batches that the model is given.
     type Batch;
 
-    /// Returns the next batch, and the number of examples in it. After the last batch of a pass
+    /// Returns the next batch, and the number of examples in it that belong to this process. After the last batch of a pass
     /// comes the first of the next.
     ///
     /// # Errors
     /// Returns an error if the data cannot be read.
     fn next_batch(&mut self) -> Result<(Self::Batch, usize), BoxError>;
+
+    /// Returns the weight of the last batch of this process in the mean over all processes; see
+    /// [`DataLoader::share`]. Defaults to 1.
+    fn share(&self) -> f64 {
+        1.0
+    }
 
     /// Returns the number of passes so far, including the completed fraction of the current one.
     fn epoch(&self) -> f64;
@@ -37,9 +43,12 @@ impl<D: Dataset> BatchSource for DataLoader<D> {
     type Batch = Batch<D>;
 
     fn next_batch(&mut self) -> Result<(Self::Batch, usize), BoxError> {
-        let left = self.dataset().len() - self.position();
-        let examples = self.batch_size().min(left);
-        Ok((Self::next_batch(self)?, examples))
+        let batch = Self::next_batch(self)?;
+        Ok((batch, self.examples()))
+    }
+
+    fn share(&self) -> f64 {
+        Self::share(self)
     }
 
     fn epoch(&self) -> f64 {
@@ -47,10 +56,9 @@ impl<D: Dataset> BatchSource for DataLoader<D> {
     }
 
     fn once(&self) -> Once<'_, Self::Batch> {
-        let mut left = self.dataset().len();
+        let mut sizes = self.sizes_once();
         Box::new(Self::once(self).map(move |batch| {
-            let examples = self.batch_size().min(left);
-            left -= examples;
+            let examples = sizes.next().unwrap_or_default();
             Ok((batch?, examples))
         }))
     }

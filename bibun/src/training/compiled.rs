@@ -85,6 +85,7 @@ impl<M, B> LossPrograms<M, B> {
                 clock,
                 examples,
                 weight,
+                share: step.share,
                 look: None,
                 traced: Some(Vec::new()),
             };

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::batch_source::BoxError;
-use crate::error::Error;
+use crate::error::{Error, attempt, raise};
 use crate::serializers::{FileError, StateError};
 
 /// The reason why training could not continue.
@@ -87,6 +87,10 @@ pub enum TrainingError {
         /// The cause.
         source: BoxError,
     },
+    /// The processes of a training do not come together: one of them has ended, hangs, or is somewhere else
+    /// in the program.
+    #[error("{0}")]
+    Communication(Box<Error>),
     /// Interrupts cannot be handled, because another part of the program handles them.
     #[error("interrupts: {0}")]
     Interrupts(BoxError),
@@ -97,6 +101,25 @@ impl TrainingError {
     pub(super) fn io(file: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let file = file.into();
         move |source| Self::File(FileError::Io { file, source })
+    }
+}
+
+/// Runs something that takes all processes.
+pub(super) fn together<T>(f: impl FnOnce() -> T) -> Result<T, TrainingError> {
+    attempt(f).map_err(|error| match is_of_communication(&error) {
+        true => TrainingError::Communication(Box::new(error)),
+        false => raise(error),
+    })
+}
+
+/// Returns whether processes did not come together.
+pub(super) fn is_of_communication(error: &Error) -> bool {
+    match error {
+        Error::Communication { .. } => true,
+        Error::InGradient { source, .. } | Error::InLink { source, .. } => {
+            is_of_communication(source)
+        }
+        _ => false,
     }
 }
 

@@ -52,6 +52,13 @@ pub trait Extension<M> {
         Vec::new()
     }
 
+    /// Returns whether the extension does nothing but show and write, so that of several processes only the
+    /// first one runs it ([`Trainer::parallel`](super::Trainer::parallel)). Defaults to `false`: all run it,
+    /// and what it reports is the mean over all.
+    fn is_for_first(&self) -> bool {
+        false
+    }
+
     /// Runs before the first step, also before the first one after a resume.
     ///
     /// # Errors
@@ -160,8 +167,19 @@ impl<M> Session<'_, M> {
     /// # Errors
     /// Returns an error if the training has no folder.
     pub fn folder(&self) -> Result<&Path, BoxError> {
+        if self.terminal.is_quiet {
+            return Err(
+                "only the first process has a folder; ask `Session::is_first` before".into(),
+            );
+        }
         let none = "files go to the folder of the training, but `Trainer::folder` was not called";
         self.folder.ok_or_else(|| none.into())
+    }
+
+    /// Returns whether this is the first process of a training, or the only one: the one that has a folder
+    /// and prints.
+    pub fn is_first(&self) -> bool {
+        !self.terminal.is_quiet
     }
 
     /// Prints a line, above the progress bar if there is one.

@@ -47,6 +47,7 @@ mod log;
 mod report;
 mod snapshots;
 mod terminal;
+mod together;
 mod train_step;
 mod trainer;
 

@@ -72,6 +72,58 @@ impl Report {
     }
 }
 
+/// What the processes of a training report, put together.
+impl Report {
+    /// Returns the report as bytes.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for (name, mean) in &self.0 {
+            bytes.extend((name.len() as u64).to_le_bytes());
+            bytes.extend(name.as_bytes());
+            bytes.extend(mean.sum.to_le_bytes());
+            bytes.extend(mean.weight.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Reads a report from its bytes, or returns `None` if they are not of one.
+    pub(super) fn from_bytes(mut bytes: &[u8]) -> Option<Self> {
+        let mut report = Self::default();
+        while let Some((length, rest)) = bytes.split_first_chunk() {
+            let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
+            let (name, rest) = rest.split_at_checked(length)?;
+            let name = String::from_utf8(name.to_vec()).ok()?;
+            let (sum, rest) = rest.split_first_chunk()?;
+            let (weight, rest) = rest.split_first_chunk()?;
+            let (sum, weight) = (f64::from_le_bytes(*sum), f64::from_le_bytes(*weight));
+            report.include(name, Mean { sum, weight });
+            bytes = rest;
+        }
+        Some(report)
+    }
+
+    /// Returns the report of all processes from what each reported. A value that is the same in all is that
+    /// value, if `of_all` says that each may have computed it for all examples.
+    pub(super) fn of_processes(all: &[Self], of_all: bool) -> Self {
+        let mut whole = Self::default();
+        for report in all {
+            whole.merge(report);
+        }
+        if of_all {
+            for (name, mean) in &mut whole.0 {
+                let bits = |report: &Self| {
+                    let mean = report.0.get(name)?;
+                    Some((mean.sum.to_bits(), mean.weight.to_bits()))
+                };
+                if all.iter().all(|report| bits(report) == bits(&all[0])) {
+                    *mean = all[0].0[name];
+                }
+            }
+        }
+        whole
+    }
+}
+
 impl Mean {
     fn value(&self) -> f64 {
         self.sum / self.weight
@@ -109,6 +161,8 @@ pub struct Step<'a> {
     pub(super) clock: &'a Clock,
     pub(super) examples: usize,
     pub(super) weight: f64,
+    /// The weight of the batch in the mean over all processes.
+    pub(super) share: f64,
     pub(super) look: Option<&'a mut dyn FnMut(&Variable)>,
     /// What is reported while the loss is traced.
     pub(super) traced: Option<Vec<Reported>>,

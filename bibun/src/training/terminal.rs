@@ -9,11 +9,16 @@ use indicatif::ProgressBar;
 #[derive(Default, Debug)]
 pub(super) struct Terminal {
     pub(super) bar: Option<ProgressBar>,
+    /// Whether nothing is printed, because another process prints.
+    pub(super) is_quiet: bool,
 }
 
 impl Terminal {
     /// Prints a line. A closed standard output does not stop the training.
     pub(super) fn print(&self, line: impl fmt::Display) {
+        if self.is_quiet {
+            return;
+        }
         let print = || {
             let _ = writeln!(io::stdout(), "{line}");
         };

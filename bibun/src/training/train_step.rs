@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::compiled::LossPrograms;
-use super::error::TrainingError;
+use super::error::{TrainingError, is_of_communication};
 use super::report::Step;
 use crate::error::{Error, attempt, raise};
 use crate::hooks::detect_anomaly;
@@ -139,7 +139,10 @@ impl<F> GradientStep<F> {
                 raise(Error::argument("GradientStep", "the loss is not finite"));
             }
             step.report("loss", value.item());
-            value
+            match step.share {
+                1.0 => value,
+                share => value * share,
+            }
         };
         let updated = attempt(|| drop(optimizer.minimize(model, &mut objective)));
         match (updated, not_finite) {
@@ -150,6 +153,9 @@ impl<F> GradientStep<F> {
                 value,
                 anomaly: anomaly.map(Box::new),
             }),
+            (Err(error), None) if is_of_communication(&error) => {
+                Err(TrainingError::Communication(Box::new(error)))
+            }
             (Err(error), None) => raise(error),
         }
     }

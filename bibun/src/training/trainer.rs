@@ -8,6 +8,7 @@ use bibun_array::Generator;
 
 use super::batch_source::{BatchSource, BoxError};
 use super::compiled::LossPrograms;
+use super::error;
 use super::extension::{Extension, Session};
 use super::folder::Folder;
 use super::interrupt::Interrupts;
@@ -15,12 +16,14 @@ use super::log::{self, Log};
 use super::report::{Report, Step};
 use super::snapshots::{self, Examined, Line, Snapshots};
 use super::terminal::Terminal;
+use super::together::{self, Agreed};
 use super::train_step::{GradientStep, TrainStep};
 use super::{Clock, TrainingError, Trigger, Until};
 use crate::call::calling;
 use crate::history::{History, history};
 use crate::links::Chain;
 use crate::optimizers::Optimizer;
+use crate::parallel::Communicator;
 use crate::scope::train_mode;
 use crate::serializers::{FileError, State, StateError, Stateful, load_snapshot};
 use crate::tree::Tree;
@@ -67,6 +70,10 @@ pub struct Trainer<M, S: BatchSource> {
     log_trigger: Trigger,
     graph: Option<PathBuf>,
     interruptible: bool,
+    /// The processes that train together.
+    world: Option<Communicator>,
+    /// Whether one of them was interrupted.
+    interrupted: bool,
     extensions: Vec<Added<M>>,
     clock: Clock,
     report: Report,
@@ -163,6 +170,8 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
             log_trigger: Trigger::Epochs(1.0),
             graph: None,
             interruptible: false,
+            world: None,
+            interrupted: false,
             extensions: Vec::new(),
             clock: Clock::default(),
             report: Report::default(),
@@ -278,6 +287,46 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
         self
     }
 
+    /// Trains together with other processes: there is one log, one line of snapshots and one progress for
+    /// all, those of the first process. Only the first one needs the folder.
+    ///
+    /// What steps report is the mean over all processes, which all get; so extensions that stop or change
+    /// the training do so on all. Those that only show or write
+    /// ([`is_for_first`](Extension::is_for_first)) run on the first process. An
+    /// [`Evaluator`](super::Evaluator) with data that is
+    /// [divided](crate::datasets::DataLoader::shard) evaluates a part on each.
+    ///
+    /// The optimizer is to be a [`DataParallel`](crate::parallel::DataParallel), and the data divided. A
+    /// snapshot has nothing of the number of processes in it: training goes on with any other.
+    ///
+    /// ```
+    /// use bibun::datasets::DataLoader;
+    /// use bibun::optimizers::Sgd;
+    /// use bibun::parallel::{DataParallel, local};
+    /// use bibun::training::{Step, Trainer, Until};
+    /// use bibun::{Variable, array::Array};
+    /// let train = |processes| {
+    ///     let trained = local::run(processes, |world| {
+    ///         let data = DataLoader::new(vec![1.0, 2.0, 3.0, 6.0], 4).shard(&world);
+    ///         let loss = |w: &Variable, x: &Array, _: &mut Step<'_>| (w - x).square().mean(..);
+    ///         let optimizer = DataParallel::new(Sgd::new(0.25), &world);
+    ///         let mut trainer = Trainer::new(Variable::new(0.0), data, optimizer, loss)
+    ///             .until(Until::Iterations(50))
+    ///             .parallel(&world);
+    ///         trainer.run().unwrap();
+    ///         (trainer.model().item::<f64>(), trainer.log().last().unwrap().get("loss"))
+    ///     });
+    ///     trained[0]
+    /// };
+    /// assert_eq!(train(1), train(2));
+    /// ```
+    #[must_use]
+    pub fn parallel(mut self, world: &Communicator) -> Self {
+        self.world = Some(world.clone());
+        self.terminal.is_quiet = !world.is_first();
+        self
+    }
+
     /// Adds an extension.
     #[must_use]
     pub fn extend(mut self, extension: impl Extension<M> + 'static) -> Self {
@@ -328,10 +377,11 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
             damaged,
             line,
             ..
-        } = match &self.folder {
+        } = match self.own_folder() {
             Some(folder) => snapshots::examine(folder, None)?,
             None => Examined::default(),
         };
+        let newest = self.of_first(newest)?;
         let snapshot = match newest {
             Some((file, state)) => {
                 self.load(&file, &state)?;
@@ -357,7 +407,11 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
     /// changed then.
     pub fn resume_from(&mut self, snapshot: impl AsRef<Path>) -> Result<Resumed, TrainingError> {
         let file = snapshot.as_ref();
-        let state = load_snapshot(file)?;
+        let own = match self.is_first() {
+            true => Some((file.to_owned(), load_snapshot(file)?)),
+            false => None,
+        };
+        let (_, state) = self.of_first(own)?.expect("the first one has read it");
         let before = std::mem::take(&mut self.line);
         let loaded = self.load(file, &state);
         if let Err(error) = loaded {
@@ -365,8 +419,7 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
             return Err(error);
         }
         let own = self
-            .folder
-            .as_ref()
+            .own_folder()
             .filter(|folder| is_in(file, folder, self.clock.iteration));
         let examined = match own {
             Some(folder) => snapshots::examine(folder, Some(self.clock.iteration))?,
@@ -378,6 +431,29 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
             damaged: examined.damaged,
             abandoned: examined.later,
         })
+    }
+
+    /// Returns whether this is the process that has the folder.
+    fn is_first(&self) -> bool {
+        self.world.as_ref().is_none_or(Communicator::is_first)
+    }
+
+    /// Returns the folder, on the process that has it.
+    fn own_folder(&self) -> Option<&PathBuf> {
+        self.folder.as_ref().filter(|_| self.is_first())
+    }
+
+    /// Returns what the first process has read.
+    fn of_first(
+        &self,
+        own: Option<(PathBuf, State)>,
+    ) -> Result<Option<(PathBuf, State)>, TrainingError> {
+        let Some(world) = &self.world else {
+            return Ok(own);
+        };
+        let state = together::first_has(world, own.as_ref().map(|(_, state)| state))?;
+        let file = own.map_or_else(|| PathBuf::from("the snapshot"), |(file, _)| file);
+        Ok(state.map(|state| (file, state)))
     }
 
     fn load(&mut self, file: &Path, state: &State) -> Result<(), TrainingError> {
@@ -438,11 +514,14 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
 
     /// Opens the folder, and brings its contents to the present state of the training.
     fn open_folder(&mut self) -> Result<Option<Folder>, TrainingError> {
-        let Some(path) = &self.folder else {
+        let Some(path) = self.own_folder().cloned() else {
+            if self.world.is_some() && self.clock.iteration > 0 {
+                self.save(None)?;
+            }
             return Ok(None);
         };
-        let folder = Folder::open(path)?;
-        self.line.check(path)?;
+        let folder = Folder::open(&path)?;
+        self.line.check(&path)?;
         let iteration = self.clock.iteration;
         let mut files = Vec::new();
         if self.line.strange().any(|strange| strange > iteration) {
@@ -482,12 +561,16 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
             if let Some(reason) = &self.stopped {
                 break Outcome::Stopped(reason.clone());
             }
-            if interrupts.is_some_and(Interrupts::heard) {
+            let is_heard = match self.world {
+                None => interrupts.is_some_and(Interrupts::heard),
+                Some(_) => std::mem::take(&mut self.interrupted),
+            };
+            if is_heard {
                 break Outcome::Interrupted;
             }
             // An error or a panic leaves this set.
             self.begun = Some(self.clock.iteration + 1);
-            self.step(folder, || before + start.elapsed())?;
+            self.step(folder, interrupts, || before + start.elapsed())?;
             self.begun = None;
             let due = |snapshots: &Snapshots| snapshots.trigger.is_due(&self.clock);
             if self.snapshots.as_ref().is_some_and(due) {
@@ -502,26 +585,46 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
     fn step(
         &mut self,
         folder: Option<&Folder>,
+        interrupts: Option<&Interrupts>,
         elapsed: impl Fn() -> Duration,
     ) -> Result<(), TrainingError> {
-        let (batch, examples) = self.source.next_batch().map_err(TrainingError::Data)?;
+        let (batch, mut examples) = self.source.next_batch().map_err(TrainingError::Data)?;
         self.learn(&batch, examples)?;
+        let mut now = elapsed();
+        if let Some(world) = &self.world {
+            let own = Agreed {
+                examples,
+                elapsed: now,
+                is_interrupted: interrupts.is_some_and(Interrupts::heard),
+            };
+            let agreed = together::after_step(world, &own, &mut self.report)?;
+            (examples, now) = (agreed.examples, agreed.elapsed);
+            self.interrupted = agreed.is_interrupted;
+        }
         // The next batch may reuse the memory of this one.
         drop(batch);
         self.clock.iteration += 1;
         self.clock.epoch_before = self.clock.epoch;
         self.clock.epoch = self.source.epoch();
         self.clock.examples += examples as u64;
-        self.clock.elapsed = elapsed();
+        self.clock.elapsed = now;
 
         self.each(|extension, session| extension.after_step(session))?;
-        self.each(
-            |extension, session| match extension.trigger().is_due(session.clock) {
-                true => extension.run(session),
-                false => Ok(()),
-            },
-        )?;
-        self.clock.elapsed = elapsed();
+        let world = self.world.clone();
+        self.each(|extension, session| {
+            if !extension.trigger().is_due(session.clock) {
+                return Ok(());
+            }
+            extension.run(session)?;
+            if let Some(world) = world.as_ref().filter(|_| !extension.is_for_first()) {
+                together::merge_reports(world, session.report)?;
+            }
+            Ok(())
+        })?;
+        // The time of the first process is that of all.
+        if self.world.is_none() {
+            self.clock.elapsed = elapsed();
+        }
         self.log.interval.merge(&self.report);
         if self.log_trigger.is_due(&self.clock) {
             self.check_parameters()?;
@@ -539,7 +642,7 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
         self.report.clear();
         let graph = self.graph.as_ref().filter(|_| self.clock.iteration == 0);
         let graph = graph
-            .zip(self.folder.as_ref())
+            .zip(self.own_folder())
             .map(|(file, folder)| folder.join(file));
         let mut drawn = Ok(());
         let model = &self.model;
@@ -555,6 +658,7 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
             clock: &self.clock,
             examples,
             weight: examples as f64,
+            share: self.source.share(),
             look: graph.is_some().then_some(&mut draw),
             traced: None,
         };
@@ -583,14 +687,22 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
     /// Saves a snapshot of this step, unless there is one.
     fn save(&mut self, folder: Option<&Folder>) -> Result<(), TrainingError> {
         let iteration = self.clock.iteration;
-        let (Some(snapshots), Some(folder)) = (&self.snapshots, folder) else {
+        let Some(snapshots) = &self.snapshots else {
             return Ok(());
         };
-        if self.line.has(iteration) {
+        let mut is_due = folder.is_some() && !self.line.has(iteration);
+        if let Some(world) = &self.world {
+            is_due = together::first_says(world, is_due)?;
+        }
+        if !is_due {
             return Ok(());
         }
         self.check_parameters()?;
-        let state = self.state();
+        // Of several processes, each may have a part of it.
+        let state = error::together(|| self.state())?;
+        let Some(folder) = folder else {
+            return Ok(());
+        };
         snapshots.save(folder.path()?, &mut self.line, iteration, &state)
     }
 
@@ -599,7 +711,11 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
         &mut self,
         mut f: impl FnMut(&mut dyn Extension<M>, &mut Session<'_, M>) -> Result<(), BoxError>,
     ) -> Result<(), TrainingError> {
+        let (is_first, folder) = (self.is_first(), self.own_folder().cloned());
         for Added { name, extension } in &mut self.extensions {
+            if !is_first && extension.is_for_first() {
+                continue;
+            }
             let mut session = Session {
                 model: &self.model,
                 optimizer: self.train_step.optimizer(),
@@ -607,7 +723,7 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
                 until: self.until,
                 report: &mut self.report,
                 log: &self.log,
-                folder: self.folder.as_deref(),
+                folder: folder.as_deref(),
                 terminal: &mut self.terminal,
                 stop: &mut self.stopped,
             };

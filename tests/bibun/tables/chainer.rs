@@ -14,6 +14,21 @@ use super::*;
 
 pub(crate) const WITHOUT_NUMBERS: Without = &[
     (
+        "between processes: tests of their own compare with one process",
+        &[
+            "chainermn.create_communicator",
+            "chainermn.create_multi_node_optimizer",
+            "chainermn.scatter_dataset",
+            "comm.bcast_data(model)",
+            "create_multi_node_evaluator",
+            "create_multi_node_checkpointer",
+            "MultiNodeBatchNormalization",
+            "chainermn.functions.send",
+            "recv",
+            "pseudo_connect",
+        ],
+    ),
+    (
         "a way to write, without numbers of its own",
         &[
             "Variable(x)",

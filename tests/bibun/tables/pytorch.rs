@@ -74,6 +74,22 @@ pub(crate) const WITHOUT_NUMBERS: Without = &[
         &["Opacus, `ExpandedWeights`"],
     ),
     (
+        "between processes: tests of their own compare with one process",
+        &[
+            "init_process_group",
+            "torchrun",
+            "DistributedDataParallel",
+            "DistributedSampler",
+            "model.no_sync()",
+            "ZeroRedundancyOptimizer",
+            "nn.SyncBatchNorm",
+            "torch.distributed.all_reduce",
+            "all_gather",
+            "send",
+            "recv",
+        ],
+    ),
+    (
         "data and training, in which the order is random and the rest has no numbers",
         &[
             "Dataset",

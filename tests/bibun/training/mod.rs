@@ -5,6 +5,6 @@ mod compiled;
 mod extensions;
 mod folders;
 mod killed;
-mod points;
+pub(crate) mod points;
 mod tensorboard;
 mod the_loop;

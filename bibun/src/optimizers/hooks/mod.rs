@@ -120,6 +120,11 @@ impl Hooks {
         self.0.len()
     }
 
+    /// Returns whether a hook needs gradients measured.
+    pub(super) fn measure(&self) -> bool {
+        self.0.iter().any(|(_, hook)| hook.measures())
+    }
+
     /// Returns whether a hook, by its number, needs the gradient of a parameter measured.
     pub(super) fn measures(&self, number: usize, name: &str) -> bool {
         let (contains, hook) = &self.0[number];

@@ -56,6 +56,10 @@ impl<M: Chain> Extension<M> for KeepBest {
         "keep_best"
     }
 
+    fn is_for_first(&self) -> bool {
+        true
+    }
+
     fn files(&self) -> Vec<&Path> {
         vec![Path::new(&self.file)]
     }

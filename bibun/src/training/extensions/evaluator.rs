@@ -77,6 +77,7 @@ where
                 clock: session.clock,
                 examples,
                 weight: examples as f64,
+                share: 1.0,
                 look: None,
                 traced: None,
             };

@@ -99,6 +99,10 @@ impl<M: Chain> Extension<M> for Histograms {
         "histograms"
     }
 
+    fn is_for_first(&self) -> bool {
+        true
+    }
+
     fn trigger(&self) -> &Trigger {
         &self.trigger
     }

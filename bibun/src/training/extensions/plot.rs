@@ -129,6 +129,10 @@ impl<M> Extension<M> for Plot {
         "plot"
     }
 
+    fn is_for_first(&self) -> bool {
+        true
+    }
+
     fn files(&self) -> Vec<&Path> {
         vec![Path::new(&self.file)]
     }

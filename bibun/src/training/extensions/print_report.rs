@@ -60,6 +60,10 @@ impl<M> Extension<M> for PrintReport {
         "print_report"
     }
 
+    fn is_for_first(&self) -> bool {
+        true
+    }
+
     fn start(&mut self, session: &mut Session<'_, M>) -> Result<(), BoxError> {
         session.print(self.row(str::to_owned));
         // A resumed training prints its log so far.

@@ -79,6 +79,10 @@ impl<M> Extension<M> for ProgressBar {
         "progress_bar"
     }
 
+    fn is_for_first(&self) -> bool {
+        true
+    }
+
     fn start(&mut self, session: &mut Session<'_, M>) -> Result<(), BoxError> {
         let style = ProgressStyle::with_template("{prefix} {bar:30} {msg}")?;
         let bar = Bar::new(PARTS).with_style(style);

@@ -136,6 +136,10 @@ impl<M: Chain> Extension<M> for TensorBoard {
         "tensorboard"
     }
 
+    fn is_for_first(&self) -> bool {
+        true
+    }
+
     fn trigger(&self) -> &Trigger {
         &self.trigger
     }
