@@ -28,6 +28,7 @@ mod assembler;
 mod attention;
 mod axes;
 mod call;
+mod complex;
 mod conversion;
 mod convolution;
 mod cpu;
@@ -90,6 +91,7 @@ pub use normalize::normalize_gradient;
 pub use npy::{FileError, remove_unfinished, write_whole};
 #[cfg(feature = "npz")]
 pub use npy::{NpzReader, NpzValue, NpzWriter, read_npz, write_npz};
+pub use num_complex::{Complex, Complex64};
 pub use number::{Mask, Number, Whole};
 pub use placement::{Settled, cpu, is_another_device, settle};
 pub use program::{Program, fused, listing};

@@ -128,7 +128,7 @@ impl Variable {
     /// ```
     pub fn new(value: impl Into<Array>) -> Self {
         let value = value.into();
-        if !value.dtype().is_float() {
+        if !value.dtype().is_differentiable() {
             return Self::constant(value);
         }
         Self(Kind::Leaf(LeafOwner::new(Value::Array(value))))
@@ -657,7 +657,7 @@ impl Variable {
     #[must_use]
     pub(crate) fn lost_at(self, location: Location) -> Self {
         match self.0 {
-            Kind::Fixed { value, .. } if value.dtype().is_float() => {
+            Kind::Fixed { value, .. } if value.dtype().is_differentiable() => {
                 Self::fixed(value, Edge::Cut(Cut::Lost(location)))
             }
             other => Self(other),
@@ -808,10 +808,10 @@ impl Variable {
 }
 
 fn first_non_finite(x: &Array) -> Option<(Vec<usize>, f64, usize)> {
-    if !x.dtype().is_float() {
+    if !x.dtype().is_differentiable() {
         return None;
     }
-    let elements = x.cast(DType::F64).to_vec::<f64>();
+    let elements = x.abs().cast(DType::F64).to_vec::<f64>();
     let count = elements
         .iter()
         .filter(|element| !element.is_finite())

@@ -2,6 +2,7 @@
 
 mod attention;
 mod broadcast;
+mod complex;
 mod convolution;
 mod elementwise;
 mod fused;
@@ -38,6 +39,7 @@ pub(crate) use join::Join;
 pub(crate) use program::Program;
 pub(crate) use rows::{RowSource, RowStep, RowValue, RowWork, Rows};
 
+use crate::complex::by_parts;
 use crate::conversion::convert;
 use crate::convolution::{Convolution, ConvolutionPart};
 use crate::dtype::{with_accumulator, with_float, with_word};
@@ -104,6 +106,9 @@ impl Device for Cpu {
         gradient: &Array,
         state: &mut [Array],
     ) {
+        if parameter.dtype().is_complex() {
+            return complex::update(update, parameter, gradient, state);
+        }
         shared(|| update::update(update, parameter, gradient, state));
     }
 
@@ -113,6 +118,9 @@ impl Device for Cpu {
         parameter: &Array,
         gradient: &Array,
     ) -> Array {
+        if gradient.dtype().is_complex() {
+            return complex::sum_of_squares(changes, parameter, gradient);
+        }
         shared(|| update::sum_of_squares(changes, parameter, gradient))
     }
 
@@ -133,6 +141,9 @@ impl Device for Cpu {
     }
 
     fn reduce(&'static self, reduction: Reduce, x: &Array, axes: &[usize]) -> Array {
+        if x.dtype().is_complex() {
+            return complex::reduce(reduction, x, axes);
+        }
         shared(|| {
             let y = reduce::reduce(reduction, &widened(x), axes);
             let is_sum = matches!(reduction, Reduce::Sum | Reduce::Product);
@@ -145,6 +156,9 @@ impl Device for Cpu {
     }
 
     fn scan(&'static self, scan: Scan, x: &Array, axis: usize) -> Array {
+        if x.dtype().is_complex() {
+            return by_parts([x], |[x]| self.scan(scan, &x, axis));
+        }
         shared(|| {
             let y = scan::scan(scan, &widened(x), axis);
             match x.dtype().is_float() {
@@ -247,6 +261,9 @@ impl Device for Cpu {
     }
 
     fn gemm(&'static self, alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Array {
+        if a.dtype().is_complex() {
+            return complex::gemm(alpha, a, b, beta, c);
+        }
         shared(|| {
             let (dtype, computed) = (a.dtype(), a.dtype().accumulator());
             let c = ops::cast(c, computed);
@@ -279,6 +296,11 @@ impl Device for Cpu {
     }
 
     fn add_at(&'static self, target: Array, indices: &Array, axis: usize, value: &Array) -> Array {
+        if target.dtype().is_complex() {
+            return by_parts([&target, value], |[target, value]| {
+                self.add_at(target, indices, axis, &value)
+            });
+        }
         added(
             target,
             value,
@@ -297,6 +319,11 @@ impl Device for Cpu {
         axis: usize,
         value: &Array,
     ) -> Array {
+        if target.dtype().is_complex() {
+            return by_parts([&target, value], |[target, value]| {
+                self.scatter_add(target, indices, axis, &value)
+            });
+        }
         added(
             target,
             value,
@@ -312,6 +339,12 @@ impl Device for Cpu {
         axis: usize,
         value: &Array,
     ) -> Array {
+        if target.dtype().is_complex() {
+            // The values of both parts come from the same places.
+            return by_parts([&target, value], |[target, value]| {
+                self.scatter(rule, target, indices, axis, &value)
+            });
+        }
         added(
             target,
             value,

@@ -10,6 +10,7 @@ mod families;
 mod activation;
 mod array;
 mod attention;
+mod complex;
 pub(crate) mod condition;
 mod convolution;
 mod fused;
@@ -35,6 +36,7 @@ pub(crate) use families::ElementFunction;
 pub use activation::*;
 pub use array::*;
 pub use attention::*;
+pub use complex::*;
 pub use convolution::*;
 pub use families::derivative;
 pub use linalg::*;
@@ -57,6 +59,7 @@ pub(crate) fn samples() -> Vec<crate::conformance::Sample> {
         activation::samples(),
         array::samples(),
         attention::samples(),
+        complex::samples(),
         convolution::samples(),
         linalg::samples(),
         loss::samples(),

@@ -11,7 +11,8 @@ use crate::examples::{ExampleCotangent, ExampleGradient, Examples};
 use crate::function::{Mismatch, Spec};
 use crate::functions::families::{Linear, LinearRule, method};
 use crate::functions::{
-    Operand, broadcast_to, cast, float_of, in_accumulator, reshape, square, to_float,
+    Operand, broadcast_to, cast, float_of, in_accumulator, reshape, square, to_differentiable,
+    to_float,
 };
 use crate::variable::Variable;
 
@@ -56,7 +57,7 @@ method!(sum, axes: impl Into<Axes>);
 #[track_caller]
 pub fn mean(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
     let _whole = composite("mean");
-    let (x, axes) = (to_float(x.into()), axes.into());
+    let (x, axes) = (to_differentiable(x.into()), axes.into());
     let count = count_over("mean", &x, &axes);
     in_accumulator(x, |x| sum(x, axes) / count as f64)
 }
