@@ -3,7 +3,7 @@
 use crate::device::Scan;
 use crate::error::allocating;
 use crate::placement::common;
-use crate::{Array, DType, normalize_axis, ops};
+use crate::{Array, DType, normalize_axis};
 
 impl Array {
     /// Computes the running sum along `axis`: each element of the result is the sum of all elements
@@ -46,9 +46,6 @@ impl Array {
     #[track_caller]
     fn scanned(&self, function: &'static str, scan: Scan, axis: isize) -> Self {
         let axis = normalize_axis(function, axis, self.rank());
-        if self.dtype().is_complex() && scan == Scan::Product {
-            ops::no_such_dtype(function, self.dtype());
-        }
         allocating(function, || match self.dtype() {
             DType::Bool => common("scan", [self]).scan(scan, &self.cast(DType::I64), axis),
             _ => common("scan", [self]).scan(scan, self, axis),

@@ -3,12 +3,14 @@
 mod formula;
 mod functions;
 
+use std::ops::Mul;
+
 use num_complex::Complex;
 
 pub(crate) use formula::{complex_formula, formula_of, run};
 
 use crate::error::allocating;
-use crate::{Array, DType, Definition, Element, Error, Shape, Slice, SliceMut, ops, raise};
+use crate::{Array, DType, Definition, Element, Error, Slice, SliceMut, ops, raise};
 
 /// The kernels of one precision.
 struct Kernels {
@@ -206,24 +208,26 @@ pub(crate) fn by_parts<const N: usize>(x: [&Array; N], f: impl Fn([Array; N]) ->
     Array::complex(&real, &imag)
 }
 
-/// The product of complex numbers over the last axis of a row-major array.
-pub(crate) fn product(x: &Array, shape: &Shape, count: usize) -> Array {
-    fn of<T: Element + std::ops::Mul<Output = T>>(
-        x: &Array,
-        shape: &Shape,
-        count: usize,
-        one: T,
-    ) -> Array {
-        let elements = x.to_vec::<T>();
-        let row = |i: usize| {
-            elements[i * count..][..count]
-                .iter()
-                .fold(one, |y, &x| y * x)
-        };
-        Array::from_vec((0..shape.size()).map(row).collect(), shape.clone())
+/// The products of each `count` complex numbers in row-major order, in one axis: one of each row, or
+/// the running ones.
+pub(crate) fn products(x: &Array, count: usize, running: bool) -> Array {
+    fn of<T: Element + Mul<Output = T>>(x: &Array, count: usize, running: bool, one: T) -> Array {
+        let mut elements = x.to_vec::<T>();
+        let mut whole = Vec::new();
+        for row in elements.chunks_mut(count.max(1)) {
+            let mut product = one;
+            for x in row {
+                product = product * *x;
+                *x = product;
+            }
+            whole.push(product);
+        }
+        let y = if running { elements } else { whole };
+        let len = y.len();
+        Array::from_vec(y, len)
     }
     match x.dtype().size() {
-        8 => of(x, shape, count, Complex::<f32>::ONE),
-        _ => of(x, shape, count, Complex::<f64>::ONE),
+        8 => of(x, count, running, Complex::<f32>::ONE),
+        _ => of(x, count, running, Complex::<f64>::ONE),
     }
 }

@@ -1,24 +1,39 @@
 //! Operations on complex arrays, by those on their real and imaginary parts.
 
 use super::{CPU, converted};
-use crate::complex::{by_parts, product};
-use crate::device::{Device, Reduce};
+use crate::complex::{by_parts, products};
+use crate::device::{Device, Reduce, Scan};
 use crate::{Array, Change, DType, Update};
 
 pub(super) fn reduce(reduction: Reduce, x: &Array, axes: &[usize]) -> Array {
     match reduction {
         Reduce::Sum => by_parts([x], |[x]| CPU.reduce(Reduce::Sum, &x, axes)),
+        Reduce::Product if x.size() == 0 => {
+            Array::ones(x.shape().reduced(axes, false), x.dtype())
+        }
         Reduce::Product => {
             let kept = (0..x.rank()).filter(|axis| !axes.contains(axis));
             let order: Vec<isize> = (kept.chain(axes.iter().copied()))
                 .map(|axis| axis as isize)
                 .collect();
             let count = axes.iter().map(|&axis| x.shape()[axis]).product();
-            product(&x.permute(&order), &x.shape().reduced(axes, false), count)
+            let whole = products(&x.permute(&order), count, false);
+            whole.reshape(x.shape().reduced(axes, false))
         }
         Reduce::All | Reduce::Any => CPU.reduce(reduction, &converted(x, DType::Bool), axes),
         Reduce::Max | Reduce::Min | Reduce::ArgMax | Reduce::ArgMin => {
             unreachable!("complex numbers have no order, which the caller has said")
+        }
+    }
+}
+
+pub(super) fn scan(scan: Scan, x: &Array, axis: usize) -> Array {
+    match scan {
+        Scan::Sum => by_parts([x], |[x]| CPU.scan(Scan::Sum, &x, axis)),
+        Scan::Product => {
+            let rows = x.moveaxis(axis as isize, -1);
+            let running = products(&rows, x.shape()[axis], true).reshape(rows.shape());
+            running.moveaxis(-1, axis as isize)
         }
     }
 }

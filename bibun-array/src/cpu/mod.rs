@@ -157,7 +157,7 @@ impl Device for Cpu {
 
     fn scan(&'static self, scan: Scan, x: &Array, axis: usize) -> Array {
         if x.dtype().is_complex() {
-            return by_parts([x], |[x]| self.scan(scan, &x, axis));
+            return complex::scan(scan, x, axis);
         }
         shared(|| {
             let y = scan::scan(scan, &widened(x), axis);
