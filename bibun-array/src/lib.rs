@@ -37,6 +37,8 @@ mod display;
 mod draws;
 mod dtype;
 mod error;
+#[cfg(feature = "fft")]
+mod fft;
 pub mod formula;
 mod index;
 #[cfg(feature = "ndarray")]
@@ -82,6 +84,8 @@ pub use device::{
 pub use draws::{Draws, undrawn};
 pub use dtype::{DType, Element, Kind, Scalar, Slice, SliceMut};
 pub use error::{Error, allocating, attempt, attempt_with, raise};
+#[cfg(feature = "fft")]
+pub use fft::{Fourier, fourier};
 pub use half::{bf16, f16};
 pub use join::{concat, stack};
 pub use kernel::{Definition, ElementFormula, Kernel, Run, elementwise, run_kernel};

@@ -37,6 +37,8 @@ pub(crate) use fused::Fused;
 pub use interpreter::interpreted;
 pub(crate) use join::Join;
 pub(crate) use program::Program;
+#[cfg(feature = "fft")]
+pub(crate) use threads::{chunks, for_each};
 pub(crate) use rows::{RowSource, RowStep, RowValue, RowWork, Rows};
 
 use crate::complex::by_parts;
@@ -447,7 +449,7 @@ fn dispatch_seldom<Op: WithSimd>(op: Op) -> Op::Output {
 
 /// Whether work of about this many nanoseconds on one thread gains from several. Sharing it costs a
 /// microsecond or two.
-fn worth_threads(nanoseconds: usize) -> bool {
+pub(crate) fn worth_threads(nanoseconds: usize) -> bool {
     nanoseconds >= 10_000 && rayon::current_num_threads() > 1
 }
 

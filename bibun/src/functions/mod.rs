@@ -13,6 +13,8 @@ mod attention;
 mod complex;
 pub(crate) mod condition;
 mod convolution;
+#[cfg(feature = "fft")]
+mod fft;
 mod fused;
 mod linalg;
 mod loss;
@@ -39,6 +41,8 @@ pub use attention::*;
 pub use complex::*;
 pub use convolution::*;
 pub use families::derivative;
+#[cfg(feature = "fft")]
+pub use fft::*;
 pub use linalg::*;
 pub use loss::*;
 pub use math::*;
@@ -52,6 +56,11 @@ pub use products::*;
 pub use random::*;
 pub use special::*;
 
+#[cfg(test)]
+pub(crate) fn own_samples() -> Vec<crate::conformance::Sample> {
+    [complex::samples(), fft::samples()].concat()
+}
+
 /// Returns every sample of every function, for the conformance test.
 #[cfg(test)]
 pub(crate) fn samples() -> Vec<crate::conformance::Sample> {
@@ -61,6 +70,8 @@ pub(crate) fn samples() -> Vec<crate::conformance::Sample> {
         attention::samples(),
         complex::samples(),
         convolution::samples(),
+        #[cfg(feature = "fft")]
+        fft::samples(),
         linalg::samples(),
         loss::samples(),
         math::samples(),

@@ -108,6 +108,10 @@ impl<R: BilinearRule> Function for Bilinear<R> {
         cx: &Context<'_>,
         [gy]: [ExampleCotangent; 1],
     ) -> [Option<ExampleGradient>; 2] {
+        // Factors are kept as they are, and not as their conjugates.
+        if gy.cotangent.dtype().is_complex() {
+            return [0, 1].map(|i| cx.needs(i).then_some(ExampleGradient::Unknown));
+        }
         self.0.per_example(cx, gy)
     }
 }

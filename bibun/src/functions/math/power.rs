@@ -118,6 +118,7 @@ pub fn pow(x: impl Into<Operand>, exponent: impl Into<Operand>) -> Variable {
             let exponent = exponent.cast(x.dtype().to_real().accumulator()).to_f64();
             match EXPONENTS.iter().find(|(known, _)| *known == exponent) {
                 Some((_, function)) => call(function(), &[], [x]),
+                None if x.dtype().is_complex() => complex_power(x, exponent),
                 None => call(ConstantPower::function(), &[exponent], [x]),
             }
         }
@@ -137,6 +138,31 @@ pub fn pow(x: impl Into<Operand>, exponent: impl Into<Operand>) -> Variable {
     }
 }
 method!(pow, exponent: impl Into<Operand>);
+
+/// Returns the power of complex numbers with a constant exponent: products, so that derivatives of
+/// every order are right at zero, if it is a small integer.
+#[track_caller]
+fn complex_power(x: Variable, exponent: f64) -> Variable {
+    const MOST: f64 = 64.0;
+    let _whole = composite("pow");
+    if exponent.fract() != 0.0 || exponent.abs() > MOST {
+        return exp(log(x) * exponent);
+    }
+    let mut rest = exponent.abs() as u32;
+    let (mut base, mut product) = (x, None);
+    while rest > 0 {
+        if rest % 2 == 1 {
+            product = Some(match product {
+                None => base.clone(),
+                Some(product) => base.clone() * product,
+            });
+        }
+        rest /= 2;
+        base = square(base);
+    }
+    let power = product.expect("the exponent is not zero");
+    if exponent < 0.0 { reciprocal(power) } else { power }
+}
 
 /// The power with a constant exponent.
 struct ConstantPower;
