@@ -17,6 +17,7 @@ mod distributions;
 mod dtypes;
 mod errors;
 mod formula;
+mod fourier;
 mod frozen;
 mod history;
 mod history_page;

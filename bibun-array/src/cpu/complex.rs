@@ -8,9 +8,7 @@ use crate::{Array, Change, DType, Update};
 pub(super) fn reduce(reduction: Reduce, x: &Array, axes: &[usize]) -> Array {
     match reduction {
         Reduce::Sum => by_parts([x], |[x]| CPU.reduce(Reduce::Sum, &x, axes)),
-        Reduce::Product if x.size() == 0 => {
-            Array::ones(x.shape().reduced(axes, false), x.dtype())
-        }
+        Reduce::Product if x.size() == 0 => Array::ones(x.shape().reduced(axes, false), x.dtype()),
         Reduce::Product => {
             let kept = (0..x.rank()).filter(|axis| !axes.contains(axis));
             let order: Vec<isize> = (kept.chain(axes.iter().copied()))

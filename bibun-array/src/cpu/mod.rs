@@ -37,9 +37,9 @@ pub(crate) use fused::Fused;
 pub use interpreter::interpreted;
 pub(crate) use join::Join;
 pub(crate) use program::Program;
+pub(crate) use rows::{RowSource, RowStep, RowValue, RowWork, Rows};
 #[cfg(feature = "fft")]
 pub(crate) use threads::{chunks, for_each};
-pub(crate) use rows::{RowSource, RowStep, RowValue, RowWork, Rows};
 
 use crate::complex::by_parts;
 use crate::conversion::convert;

@@ -76,7 +76,9 @@ impl Sample {
             y.flat_map(parts).collect()
         };
         let reference = move |x: &[Array]| {
-            let whole = x.chunks(2).map(|parts| Array::complex(&parts[0], &parts[1]));
+            let whole = x
+                .chunks(2)
+                .map(|parts| Array::complex(&parts[0], &parts[1]));
             let y = reference(&whole.collect::<Vec<_>>()).into_iter();
             let parts = |y: Array| match y.dtype().is_complex() {
                 true => vec![y.real(), y.imag()],

@@ -29,7 +29,11 @@ fn to_complex(x: Variable) -> Variable {
 #[track_caller]
 fn to_real(function: &'static str, x: Variable) -> Variable {
     if x.dtype().is_complex() {
-        mismatch(function, &[("x", &x.spec())], "x must be real; `fft` is for complex numbers");
+        mismatch(
+            function,
+            &[("x", &x.spec())],
+            "x must be real; `fft` is for complex numbers",
+        );
     }
     let dtype = x.dtype().to_complex().to_real();
     cast(x, dtype)
@@ -44,7 +48,11 @@ fn complex_along(
     norm: FourierNorm,
     inverse: bool,
 ) -> Variable {
-    let transform = if inverse { Fourier::Inverse } else { Fourier::Forward };
+    let transform = if inverse {
+        Fourier::Inverse
+    } else {
+        Fourier::Forward
+    };
     axes.iter().rev().fold(x, |x, &(axis, length)| {
         let n = length.unwrap_or_else(|| size_of(function, &x, axis));
         let scale = norm.scale(n, inverse);
@@ -96,7 +104,10 @@ fn inverse_to_real(
     let x = complex_along(function, to_complex(x), others, options.scaling(), true);
     let n = length.unwrap_or_else(|| 2 * (size_of(function, &x, *axis) - 1));
     if n == 0 {
-        let what = format!("x is {}; without a length, axis {axis} must have 2 elements", x.spec());
+        let what = format!(
+            "x is {}; without a length, axis {axis} must have 2 elements",
+            x.spec()
+        );
         raise(Error::argument(function, what));
     }
     let transform = Fourier::RealInverse(n);
@@ -121,7 +132,7 @@ macro_rules! documentation {
 macro_rules! transforms {
     ($(
         $(#[$documentation:meta])*
-        $name:ident($count:expr) = $transform:ident $(, $inverse:literal)?;
+        $name:ident($count:expr) -> $transform:ident $(, $inverse:literal)?;
         $types:literal, $shapes:literal, $gradient:literal;
     )+) => {$(
         $(#[$documentation])*
@@ -141,7 +152,7 @@ transforms! {
     /// let y = fft(Variable::new([1.0, 2.0]), FourierOptions::new());
     /// assert_eq!(y.to_vec::<Complex<f64>>(), [Complex::new(3.0, 0.0), Complex::new(-1.0, 0.0)]);
     /// ```
-    fft(Some(1)) = complex_transform, false;
+    fft(Some(1)) -> complex_transform, false;
     "all → complex numbers.", "x any → the same, with the length", "the other transform of `gy`.";
 
     /// Computes the inverse `xⱼ = Σₖ yₖ e^(2πi jk/n) / n` along an axis.
@@ -151,7 +162,7 @@ transforms! {
     /// let y = fft(Variable::new([1.0, 2.0]), FourierOptions::new());
     /// assert_eq!(real(ifft(y, FourierOptions::new())).to_vec::<f64>(), [1.0, 2.0]);
     /// ```
-    ifft(Some(1)) = complex_transform, true;
+    ifft(Some(1)) -> complex_transform, true;
     "all → complex numbers.", "x any → the same, with the length", "the other transform of `gy`.";
 
     /// Computes [`fft`] along two axes.
@@ -161,7 +172,7 @@ transforms! {
     /// let y = fft2(Variable::new([[1.0, 2.0], [3.0, 4.0]]), FourierOptions::new());
     /// assert_eq!(real(y).to_vec::<f64>(), [10.0, -2.0, -4.0, 0.0]);
     /// ```
-    fft2(Some(2)) = complex_transform, false;
+    fft2(Some(2)) -> complex_transform, false;
     "all → complex numbers.", "x any → the same, with the lengths", "the other transform of `gy`.";
 
     /// Computes [`ifft`] along two axes.
@@ -171,7 +182,7 @@ transforms! {
     /// let y = ifft2(Variable::new([[4.0, 0.0], [0.0, 0.0]]), FourierOptions::new());
     /// assert_eq!(real(y).to_vec::<f64>(), [1.0; 4]);
     /// ```
-    ifft2(Some(2)) = complex_transform, true;
+    ifft2(Some(2)) -> complex_transform, true;
     "all → complex numbers.", "x any → the same, with the lengths", "the other transform of `gy`.";
 
     /// Computes [`fft`] along several axes.
@@ -181,7 +192,7 @@ transforms! {
     /// let y = fftn(Variable::new([[1.0, 2.0], [3.0, 4.0]]), FourierOptions::new());
     /// assert_eq!(real(y).to_vec::<f64>(), [10.0, -2.0, -4.0, 0.0]);
     /// ```
-    fftn(None) = complex_transform, false;
+    fftn(None) -> complex_transform, false;
     "all → complex numbers.", "x any → the same, with the lengths", "the other transform of `gy`.";
 
     /// Computes [`ifft`] along several axes.
@@ -191,7 +202,7 @@ transforms! {
     /// let y = ifftn(Variable::new([[4.0, 0.0], [0.0, 0.0]]), FourierOptions::new());
     /// assert_eq!(real(y).to_vec::<f64>(), [1.0; 4]);
     /// ```
-    ifftn(None) = complex_transform, true;
+    ifftn(None) -> complex_transform, true;
     "all → complex numbers.", "x any → the same, with the lengths", "the other transform of `gy`.";
 
     /// Computes the first `n / 2 + 1` results of [`fft`] of real numbers along an axis; the others are
@@ -202,7 +213,7 @@ transforms! {
     /// let y = rfft(Variable::new([1.0, 0.0, 0.0, 0.0]), FourierOptions::new());
     /// assert_eq!(y.to_vec::<Complex<f64>>(), [Complex::new(1.0, 0.0); 3]);
     /// ```
-    rfft(Some(1)) = real_transform;
+    rfft(Some(1)) -> real_transform;
     "real numbers → complex numbers.", "x any → the same, with `n / 2 + 1` along the axis",
     "the inverse transform of `gy` and zeros, real.";
 
@@ -215,7 +226,7 @@ transforms! {
     /// let x = irfft(y, FourierOptions::new().lengths([3]));
     /// assert!((x - Variable::new([1.0, 2.0, 4.0])).abs().sum(..).item::<f64>() < 1e-12);
     /// ```
-    irfft(Some(1)) = inverse_to_real;
+    irfft(Some(1)) -> inverse_to_real;
     "all → floats.", "x any → the same, with the length along the axis",
     "the transform of `gy`, twice that of numbers that stand for their conjugates, too.";
 
@@ -226,7 +237,7 @@ transforms! {
     /// let y = rfft2(Variable::new([[1.0, 2.0], [3.0, 4.0]]), FourierOptions::new());
     /// assert_eq!(real(y).to_vec::<f64>(), [10.0, -2.0, -4.0, 0.0]);
     /// ```
-    rfft2(Some(2)) = real_transform;
+    rfft2(Some(2)) -> real_transform;
     "real numbers → complex numbers.", "x any → the same, with `n / 2 + 1` along the last axis",
     "the inverse transforms of `gy` and zeros, real.";
 
@@ -237,7 +248,7 @@ transforms! {
     /// let y = irfft2(Variable::new([[4.0, 0.0], [0.0, 0.0]]), FourierOptions::new());
     /// assert_eq!(y.to_vec::<f64>(), [1.0; 4]);
     /// ```
-    irfft2(Some(2)) = inverse_to_real;
+    irfft2(Some(2)) -> inverse_to_real;
     "all → floats.", "x any → the same, with the length along the last axis",
     "the transforms of `gy`, as of [`irfft`].";
 
@@ -248,7 +259,7 @@ transforms! {
     /// let y = rfftn(Variable::new([[1.0, 2.0], [3.0, 4.0]]), FourierOptions::new());
     /// assert_eq!(real(y).to_vec::<f64>(), [10.0, -2.0, -4.0, 0.0]);
     /// ```
-    rfftn(None) = real_transform;
+    rfftn(None) -> real_transform;
     "real numbers → complex numbers.", "x any → the same, with `n / 2 + 1` along the last axis",
     "the inverse transforms of `gy` and zeros, real.";
 
@@ -259,7 +270,7 @@ transforms! {
     /// let y = irfftn(Variable::new([[4.0, 0.0], [0.0, 0.0]]), FourierOptions::new());
     /// assert_eq!(y.to_vec::<f64>(), [1.0; 4]);
     /// ```
-    irfftn(None) = inverse_to_real;
+    irfftn(None) -> inverse_to_real;
     "all → floats.", "x any → the same, with the length along the last axis",
     "the transforms of `gy`, as of [`irfft`].";
 
@@ -271,7 +282,7 @@ transforms! {
     /// let y = hfft(Variable::new([1.0, 2.0]), FourierOptions::new());
     /// assert_eq!(y.to_vec::<f64>(), [3.0, -1.0]);
     /// ```
-    hfft(Some(1)) = of_conjugates;
+    hfft(Some(1)) -> of_conjugates;
     "all → floats.", "x any → the same, with the length along the axis", "as of [`irfft`].";
 
     /// Computes the inverse of [`hfft`].
@@ -281,7 +292,7 @@ transforms! {
     /// let y = ihfft(Variable::new([3.0, -1.0]), FourierOptions::new());
     /// assert_eq!(real(y).to_vec::<f64>(), [1.0, 2.0]);
     /// ```
-    ihfft(Some(1)) = to_conjugates;
+    ihfft(Some(1)) -> to_conjugates;
     "real numbers → complex numbers.", "x any → the same, with `n / 2 + 1` along the axis",
     "as of [`rfft`].";
 }
@@ -355,7 +366,9 @@ fn shifted(function: &'static str, x: Variable, axes: &Axes, by: fn(usize) -> us
     let _whole = composite(function);
     let (axes, _) = axes.resolve(function, x.rank());
     let shape = x.shape();
-    axes.iter().fold(x, |x, &axis| roll(x, by(shape[axis]) as isize, axis as isize))
+    axes.iter().fold(x, |x, &axis| {
+        roll(x, by(shape[axis]) as isize, axis as isize)
+    })
 }
 
 /// Returns the frequencies of the results of [`fft`] of `n` samples that are `spacing` apart: as many
@@ -397,7 +410,13 @@ fn frequencies(function: &'static str, n: usize, count: usize, spacing: f64) -> 
         raise(Error::argument(function, "n is 0; it must be at least 1"));
     }
     let is_negative = |k: usize| count == n && k >= n.div_ceil(2);
-    let whole = |k: usize| if is_negative(k) { k as f64 - n as f64 } else { k as f64 };
+    let whole = |k: usize| {
+        if is_negative(k) {
+            k as f64 - n as f64
+        } else {
+            k as f64
+        }
+    };
     let all = (0..count).map(|k| whole(k) / (n as f64 * spacing));
     Variable::constant(Array::from_vec(all.collect(), count))
 }
@@ -432,7 +451,9 @@ pub fn fft_convolve(a: impl Into<Variable>, b: impl Into<Variable>) -> Variable 
     let size = |x: &Variable| size_of("fft_convolve", x, x.rank() - 1);
     let length = size(&a) + size(&b) - 1;
     // Lengths of small factors are quick.
-    let quick = (length..).find(|&n| is_quick(n)).expect("powers of two are");
+    let quick = (length..)
+        .find(|&n| is_quick(n))
+        .expect("powers of two are");
     let options = || FourierOptions::new().lengths([quick]);
     let whole = match dtype.is_complex() {
         true => ifft(multiply(fft(a, options()), fft(b, options())), options()),

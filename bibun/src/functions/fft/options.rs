@@ -115,11 +115,17 @@ impl FourierOptions {
         for (i, axis) in axes.into_iter().enumerate() {
             let axis = normalize_axis(function, axis, rank);
             if resolved.iter().any(|(known, _)| *known == axis) {
-                raise(Error::argument(function, format!("axis {axis} is named twice")));
+                raise(Error::argument(
+                    function,
+                    format!("axis {axis} is named twice"),
+                ));
             }
             let length = self.lengths.as_ref().map(|lengths| lengths[i]);
             if length == Some(0) {
-                raise(Error::argument(function, "a length is 0; it must be at least 1"));
+                raise(Error::argument(
+                    function,
+                    "a length is 0; it must be at least 1",
+                ));
             }
             resolved.push((axis, length));
         }

@@ -19,7 +19,10 @@ const RANGES: [Range<f64>; 2] = [-1.0..1.2, -0.8..1.0];
 
 /// The transform of the rows of a matrix, cut or filled up to n.
 fn rows(x: &Array, n: usize, sign: f64, scale: f64) -> Array {
-    let (m, count) = (x.shape()[x.rank() - 1], x.shape().size() / x.shape()[x.rank() - 1]);
+    let (m, count) = (
+        x.shape()[x.rank() - 1],
+        x.shape().size() / x.shape()[x.rank() - 1],
+    );
     let x = x.cast(bibun_array::DType::C128).to_vec::<C>();
     let element = |i: usize| {
         let (row, k) = (i / n, i % n);
@@ -52,7 +55,11 @@ fn completed(x: &Array, n: usize) -> Array {
             true => C::from(known[row * m + k].re),
             false => known[row * m + k],
         };
-        if k <= n / 2 { own(k) } else { own(n - k).conj() }
+        if k <= n / 2 {
+            own(k)
+        } else {
+            own(n - k).conj()
+        }
     };
     Array::from_vec((0..count * n).map(element).collect::<Vec<C>>(), [count, n])
 }
@@ -98,7 +105,10 @@ pub(in crate::functions) fn samples() -> Vec<Sample> {
         "stft",
         move |x| {
             let window = beside(x, Array::from(window)).cast(x[0].dtype());
-            let y = stft(&x[0], StftOptions::new(4).hop(2).window(window).center(false));
+            let y = stft(
+                &x[0],
+                StftOptions::new(4).hop(2).window(window).center(false),
+            );
             vec![real(&y), imag(y)]
         },
         move |x| {
@@ -135,14 +145,24 @@ pub(in crate::functions) fn samples() -> Vec<Sample> {
         },
     );
     vec![
-        of_complex("fft", [2, 3], |x| fft(x, plain()), |x| rows(x, 3, -1.0, 1.0)),
+        of_complex(
+            "fft",
+            [2, 3],
+            |x| fft(x, plain()),
+            |x| rows(x, 3, -1.0, 1.0),
+        ),
         of_complex(
             "fft",
             [3, 2],
             |x| fft(x, plain().axes(0).lengths([5]).norm(FourierNorm::Ortho)),
             |x| rows(&x.transpose(), 5, -1.0, 0.2f64.sqrt()).transpose(),
         ),
-        of_complex("ifft", [2, 4], |x| ifft(x, plain()), |x| rows(x, 4, 1.0, 0.25)),
+        of_complex(
+            "ifft",
+            [2, 4],
+            |x| ifft(x, plain()),
+            |x| rows(x, 4, 1.0, 0.25),
+        ),
         of_complex(
             "ifft",
             [2, 4],
@@ -150,41 +170,85 @@ pub(in crate::functions) fn samples() -> Vec<Sample> {
             |x| rows(x, 3, 1.0, 1.0),
         ),
         of_complex("fft2", [3, 4], |x| fft2(x, plain()), |x| both(x, -1.0, 1.0)),
-        of_complex("ifft2", [2, 3], |x| ifft2(x, plain()), |x| both(x, 1.0, 1.0 / 6.0)),
+        of_complex(
+            "ifft2",
+            [2, 3],
+            |x| ifft2(x, plain()),
+            |x| both(x, 1.0, 1.0 / 6.0),
+        ),
         of_complex("fftn", [2, 3], |x| fftn(x, plain()), |x| both(x, -1.0, 1.0)),
-        of_complex("ifftn", [2, 3], |x| ifftn(x, plain()), |x| both(x, 1.0, 1.0 / 6.0)),
-        of_real("rfft", [2, 5], |x| rfft(x, plain()), |x| {
-            first_columns(&rows(x, 5, -1.0, 1.0), 3)
-        }),
-        of_real("rfft", [2, 4], |x| rfft(x, plain().norm(FourierNorm::Forward)), |x| {
-            first_columns(&rows(x, 4, -1.0, 0.25), 3)
-        }),
-        of_real("rfft2", [2, 3], |x| rfft2(x, plain()), |x| {
-            first_columns(&both(x, -1.0, 1.0), 2)
-        }),
-        of_real("rfftn", [2, 4], |x| rfftn(x, plain()), |x| {
-            first_columns(&both(x, -1.0, 1.0), 3)
-        }),
-        of_complex("irfft", [2, 3], |x| irfft(x, plain()), |x| {
-            rows(&completed(x, 4), 4, 1.0, 0.25).real()
-        }),
-        of_complex("irfft", [2, 3], |x| irfft(x, plain().lengths([5])), |x| {
-            rows(&completed(x, 5), 5, 1.0, 0.2).real()
-        }),
-        of_complex("irfft2", [2, 3], |x| irfft2(x, plain()), |x| {
-            let first = rows(&x.transpose(), 2, 1.0, 0.5).transpose();
-            rows(&completed(&first, 4), 4, 1.0, 0.25).real()
-        }),
-        of_complex("irfftn", [3, 3], |x| irfftn(x, plain().lengths([3, 5])), |x| {
-            let first = rows(&x.transpose(), 3, 1.0, 1.0 / 3.0).transpose();
-            rows(&completed(&first, 5), 5, 1.0, 0.2).real()
-        }),
-        of_complex("hfft", [2, 3], |x| hfft(x, plain()), |x| {
-            rows(&completed(&x.conj(), 4), 4, 1.0, 1.0).real()
-        }),
-        of_real("ihfft", [2, 4], |x| ihfft(x, plain()), |x| {
-            first_columns(&rows(x, 4, 1.0, 0.25), 3)
-        }),
+        of_complex(
+            "ifftn",
+            [2, 3],
+            |x| ifftn(x, plain()),
+            |x| both(x, 1.0, 1.0 / 6.0),
+        ),
+        of_real(
+            "rfft",
+            [2, 5],
+            |x| rfft(x, plain()),
+            |x| first_columns(&rows(x, 5, -1.0, 1.0), 3),
+        ),
+        of_real(
+            "rfft",
+            [2, 4],
+            |x| rfft(x, plain().norm(FourierNorm::Forward)),
+            |x| first_columns(&rows(x, 4, -1.0, 0.25), 3),
+        ),
+        of_real(
+            "rfft2",
+            [2, 3],
+            |x| rfft2(x, plain()),
+            |x| first_columns(&both(x, -1.0, 1.0), 2),
+        ),
+        of_real(
+            "rfftn",
+            [2, 4],
+            |x| rfftn(x, plain()),
+            |x| first_columns(&both(x, -1.0, 1.0), 3),
+        ),
+        of_complex(
+            "irfft",
+            [2, 3],
+            |x| irfft(x, plain()),
+            |x| rows(&completed(x, 4), 4, 1.0, 0.25).real(),
+        ),
+        of_complex(
+            "irfft",
+            [2, 3],
+            |x| irfft(x, plain().lengths([5])),
+            |x| rows(&completed(x, 5), 5, 1.0, 0.2).real(),
+        ),
+        of_complex(
+            "irfft2",
+            [2, 3],
+            |x| irfft2(x, plain()),
+            |x| {
+                let first = rows(&x.transpose(), 2, 1.0, 0.5).transpose();
+                rows(&completed(&first, 4), 4, 1.0, 0.25).real()
+            },
+        ),
+        of_complex(
+            "irfftn",
+            [3, 3],
+            |x| irfftn(x, plain().lengths([3, 5])),
+            |x| {
+                let first = rows(&x.transpose(), 3, 1.0, 1.0 / 3.0).transpose();
+                rows(&completed(&first, 5), 5, 1.0, 0.2).real()
+            },
+        ),
+        of_complex(
+            "hfft",
+            [2, 3],
+            |x| hfft(x, plain()),
+            |x| rows(&completed(&x.conj(), 4), 4, 1.0, 1.0).real(),
+        ),
+        of_real(
+            "ihfft",
+            [2, 4],
+            |x| ihfft(x, plain()),
+            |x| first_columns(&rows(x, 4, 1.0, 0.25), 3),
+        ),
         of_real(
             "fftshift",
             [2, 3],

@@ -2,6 +2,7 @@
 
 use bibun_array::{Array, DType};
 
+use super::transform::beside;
 use super::{FourierNorm, FourierOptions, fft, ifft, irfft, rfft};
 use crate::call::composite;
 use crate::error::{Error, mismatch, raise};
@@ -122,10 +123,10 @@ impl StftOptions {
     }
 
     /// Returns the places of the samples of each piece, as a matrix.
-    fn places(&self, hop: usize, count: usize) -> Variable {
+    fn places(&self, x: &Variable, hop: usize, count: usize) -> Variable {
         let place = |i: usize| (i / self.size * hop + i % self.size) as i64;
         let places = (0..count * self.size).map(place).collect();
-        Variable::constant(Array::from_vec(places, [count, self.size]))
+        beside(x, Array::from_vec(places, [count, self.size]))
     }
 }
 
@@ -163,7 +164,11 @@ pub fn stft(x: impl Into<Variable>, options: StftOptions) -> Variable {
         mismatch("stft", &[("x", &spec)], "a onesided signal must be real");
     }
     let half = options.size / 2;
-    let is_long = if options.center { t > half } else { t >= options.size };
+    let is_long = if options.center {
+        t > half
+    } else {
+        t >= options.size
+    };
     if !is_long {
         let must = format!("t must be enough for pieces of {}", options.size);
         mismatch("stft", &[("x [.., t]", &spec)], must);
@@ -177,7 +182,8 @@ pub fn stft(x: impl Into<Variable>, options: StftOptions) -> Variable {
                 i => 2 * (t - 1) - i,
             };
             let places: Vec<i64> = (-half..t + half).map(reflected).collect();
-            take(x, Variable::constant(places), -1)
+            let places = beside(&x, Array::from(places));
+            take(x, places, -1)
         }
         false => x,
     };
@@ -188,7 +194,8 @@ pub fn stft(x: impl Into<Variable>, options: StftOptions) -> Variable {
     }
     let count = (length - options.size) / hop + 1;
     let factors = options.factors("stft", x.dtype());
-    let pieces = multiply(take(x, options.places(hop, count), -1), factors);
+    let places = options.places(&x, hop, count);
+    let pieces = multiply(take(x, places, -1), factors);
     let y = match onesided {
         true => rfft(pieces, options.options()),
         false => fft(pieces, options.options()),
@@ -227,7 +234,11 @@ pub fn istft(y: impl Into<Variable>, options: StftOptions) -> Variable {
     let hop = options.step("istft");
     let spec = y.spec();
     let onesided = options.onesided.unwrap_or(true);
-    let expected = if onesided { options.size / 2 + 1 } else { options.size };
+    let expected = if onesided {
+        options.size / 2 + 1
+    } else {
+        options.size
+    };
     let fits = match spec.shape[..] {
         [.., frequencies, pieces] => frequencies == expected && pieces > 0,
         _ => false,
@@ -244,7 +255,7 @@ pub fn istft(y: impl Into<Variable>, options: StftOptions) -> Variable {
     };
     let factors = options.factors("istft", pieces.dtype());
     let length = (count - 1) * hop + options.size;
-    let places = options.places(hop, count);
+    let places = options.places(&pieces, hop, count);
     let weighted = multiply(pieces, &factors);
     let rank = weighted.rank();
     let mut shape = weighted.shape()[..rank - 2].to_vec();
@@ -260,7 +271,10 @@ pub fn istft(y: impl Into<Variable>, options: StftOptions) -> Variable {
         (None, false) => length,
     };
     if end > length || end <= start {
-        let what = format!("{count} pieces have {} samples, fewer than the length", length - start);
+        let what = format!(
+            "{count} pieces have {} samples, fewer than the length",
+            length - start
+        );
         raise(Error::argument("istft", what));
     }
     let kept = |x: &Variable| part(x, x.rank() - 1, start, end);

@@ -30,7 +30,10 @@ impl LinearRule for Transform {
     fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
         match self.transform.output(&x.shape, x.dtype) {
             Some((shape, dtype)) => Ok(Spec::new(shape, dtype)),
-            None => Err(Mismatch::new(&[("x", x)], "the last axis must have elements")),
+            None => Err(Mismatch::new(
+                &[("x", x)],
+                "the last axis must have elements",
+            )),
         }
     }
 
@@ -63,8 +66,10 @@ impl LinearRule for Transform {
 
     fn per_example(&self, x: &Spec, gy: ExampleCotangent) -> ExampleGradient {
         let last = x.shape.rank() - 1;
-        let [gradient] = gy.pull_back_unless(&[last], |gy| [Some(self.transpose(x, gy))]);
-        gradient.expect("there is a transpose")
+        match gy.examples.axis() == last {
+            true => ExampleGradient::Unknown,
+            false => ExampleGradient::sliced(self.transpose(x, gy.cotangent), gy.examples),
+        }
     }
 }
 
@@ -74,7 +79,16 @@ fn weighted(x: Variable, n: usize, weight: f64) -> Variable {
     let is_alone = |k: usize| k == 0 || 2 * k == n;
     let weights = (0..count).map(|k| if is_alone(k) { 1.0 } else { weight });
     let weights = Array::from_vec(weights.collect(), count).cast(x.dtype());
-    x * Variable::constant(weights)
+    let weights = beside(&x, weights);
+    x * weights
+}
+
+/// Returns a constant on the device of x.
+pub(super) fn beside(x: &Variable, constant: Array) -> Variable {
+    Variable::constant(match x.known_device() {
+        Some(device) => constant.to(device),
+        None => constant,
+    })
 }
 
 /// Applies a transform along an axis.

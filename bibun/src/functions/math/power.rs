@@ -161,7 +161,11 @@ fn complex_power(x: Variable, exponent: f64) -> Variable {
         base = square(base);
     }
     let power = product.expect("the exponent is not zero");
-    if exponent < 0.0 { reciprocal(power) } else { power }
+    if exponent < 0.0 {
+        reciprocal(power)
+    } else {
+        power
+    }
 }
 
 /// The power with a constant exponent.
