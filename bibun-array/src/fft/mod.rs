@@ -58,7 +58,7 @@ pub fn fourier(x: &Array, transform: Fourier, scale: f64) -> Array {
         let what = format!("{} {} does not fit {transform:?}", x.shape(), x.dtype());
         raise(Error::invalid("fourier", what));
     };
-    let device = x.device();
+    let device = crate::placement::common("fourier", [x]);
     let result = shape.clone();
     let run = move |x: Vec<Array>| {
         let x = x[0].to(cpu());
