@@ -82,14 +82,13 @@ fn main() {
     assert!(error < 5e-2);
 
     // The same in a program.
-    let program = compile(|response: &Variable| {
-        let filter = Filter {
-            response: response.clone(),
-        };
-        filter.apply(&unseen)
+    let expected = filter.apply(&unseen).to_vec::<f64>();
+    let program = compile(move |response: &Variable| {
+        let response = response.clone();
+        Filter { response }.apply(&unseen)
     });
     let run = program.call(&filter.response.detach());
-    assert_eq!(run.to_vec::<f64>(), filter.apply(&unseen).to_vec::<f64>());
+    assert_eq!(run.to_vec::<f64>(), expected);
     let first = filter.response.to_vec::<Complex<f64>>()[0];
     println!("the response at frequency zero: {first:.3}");
 }

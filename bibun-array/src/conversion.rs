@@ -381,7 +381,10 @@ mod tests {
                 if from.is_complex() != to.is_complex() {
                     continue;
                 }
-                for x in values(from).into_iter().filter(|x| !x.to_complex().is_nan()) {
+                for x in values(from)
+                    .into_iter()
+                    .filter(|x| !x.to_complex().is_nan())
+                {
                     assert_eq!(
                         x.cast(to).cast(from).to_bits(),
                         x.to_bits(),

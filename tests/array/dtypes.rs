@@ -1,7 +1,7 @@
 //! What holds for every dtype: promotion, numbers beside arrays, and types that are computed in another.
 
-use crate::layouts::DTYPES;
 use crate::common::Numbers;
+use crate::layouts::DTYPES;
 use bibun_array::{
     Array, ArrayLike, DType, Error, Generator, Kind, Scalar, attempt, bf16, concat, f16, matmul, s,
 };

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use bibun_array::formula::{Formula, Type};
 use bibun_array::{Array, DType, Device, Error, Kernel, Memory, Scalar, Slice, attempt, cpu, ops};
 
-use crate::layouts::DTYPES;
 use crate::common::Numbers;
 use crate::formula::{PRELUDE, compiler};
+use crate::layouts::DTYPES;
 
 /// A device that computes as the CPU does and notes what its kernels are.
 #[derive(Debug)]

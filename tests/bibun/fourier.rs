@@ -275,7 +275,8 @@ fn optimizers_take_both_parts_of_complex_parameters() {
 #[test]
 fn what_is_not_defined_for_complex_numbers_says_so() {
     let z = Variable::new([[C::new(1.0, 2.0), C::new(0.0, 1.0)]; 2]);
-    let cases: &[(&str, fn(&Variable) -> Variable)] = &[
+    type Call = fn(&Variable) -> Variable;
+    let cases: &[(&str, Call)] = &[
         ("less", |z| z.less(z)),
         ("maximum", |z| bibun::functions::maximum(z, z)),
         ("max", |z| z.max(..)),

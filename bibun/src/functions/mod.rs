@@ -56,11 +56,6 @@ pub use products::*;
 pub use random::*;
 pub use special::*;
 
-#[cfg(test)]
-pub(crate) fn own_samples() -> Vec<crate::conformance::Sample> {
-    [complex::samples(), fft::samples()].concat()
-}
-
 /// Returns every sample of every function, for the conformance test.
 #[cfg(test)]
 pub(crate) fn samples() -> Vec<crate::conformance::Sample> {

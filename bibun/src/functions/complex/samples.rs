@@ -291,7 +291,7 @@ fn arrays() -> Vec<Sample> {
         Sample::of_complex(
             "einsum",
             &[([2, 3].into(), RANGES), ([3, 2].into(), RANGES)],
-            |x| vec![einsum("ij,jk->ik", &[&x[0], &x[1]])],
+            |x| vec![einsum("ij,jk->ik", [&x[0], &x[1]])],
             |x| vec![product(&x[0], &x[1])],
         ),
     ]
