@@ -38,15 +38,21 @@ method!(cast, dtype: DType);
 /// error.
 #[track_caller]
 pub(crate) fn to_float(x: Variable) -> Variable {
+    to_float_of("cast", x)
+}
+
+/// Does the same, for a function of this name.
+#[track_caller]
+pub(crate) fn to_float_of(function: &'static str, x: Variable) -> Variable {
     if x.dtype().is_float() {
         return x;
     }
     if x.dtype().is_complex() {
         let what = format!(
-            "{} does not become a real number; take `real`, `imag`, `abs` or `angle` of it",
+            "x is {}, and must be real: take `real`, `imag`, `abs` or `angle` of it",
             x.dtype()
         );
-        raise(Error::argument("cast", what));
+        raise(Error::argument(function, what));
     }
     cast(x, DType::F64)
 }

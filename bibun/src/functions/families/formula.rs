@@ -619,7 +619,7 @@ macro_rules! unary {
                 x: impl Into<$crate::Variable>
                 $(, $parameter: impl Into<$crate::functions::Operand>)*
             ) -> $crate::Variable {
-                let x = $crate::functions::families::unary!(@convert x $($convert)?);
+                let x = $crate::functions::families::unary!(@convert $name x $($convert)?);
                 $crate::functions::families::unary!(@call $name, $Rule, x $(, $parameter)*)
             }
 
@@ -696,8 +696,10 @@ macro_rules! unary {
             },
         ));
     };
-    (@convert $x:ident) => { $crate::functions::to_float($x.into()) };
-    (@convert $x:ident $convert:ident) => { $crate::functions::$convert($x.into()) };
+    (@convert $name:ident $x:ident) => {
+        $crate::functions::to_float_of(stringify!($name), $x.into())
+    };
+    (@convert $name:ident $x:ident $convert:ident) => { $crate::functions::$convert($x.into()) };
     ($($entries:tt)+) => {
         $crate::functions::families::unary! { samples in samples; $($entries)+ }
     };

@@ -385,7 +385,7 @@ fn shifted(function: &'static str, x: Variable, axes: &Axes, by: fn(usize) -> us
 /// ```
 #[track_caller]
 pub fn fftfreq(n: usize, spacing: f64) -> Variable {
-    frequencies("fftfreq", n, n, spacing)
+    frequencies("fftfreq", n, n, n.div_ceil(2), spacing)
 }
 
 /// Returns the frequencies of the results of [`rfft`] of `n` samples that are `spacing` apart, in f64.
@@ -401,23 +401,25 @@ pub fn fftfreq(n: usize, spacing: f64) -> Variable {
 /// ```
 #[track_caller]
 pub fn rfftfreq(n: usize, spacing: f64) -> Variable {
-    frequencies("rfftfreq", n, n / 2 + 1, spacing)
+    frequencies("rfftfreq", n, n / 2 + 1, n, spacing)
 }
 
+/// Returns the first `count` frequencies, of which those from `negative` on are less by `n`.
 #[track_caller]
-fn frequencies(function: &'static str, n: usize, count: usize, spacing: f64) -> Variable {
+fn frequencies(
+    function: &'static str,
+    n: usize,
+    count: usize,
+    negative: usize,
+    spacing: f64,
+) -> Variable {
     if n == 0 {
         raise(Error::argument(function, "n is 0; it must be at least 1"));
     }
-    let is_negative = |k: usize| count == n && k >= n.div_ceil(2);
-    let whole = |k: usize| {
-        if is_negative(k) {
-            k as f64 - n as f64
-        } else {
-            k as f64
-        }
-    };
-    let all = (0..count).map(|k| whole(k) / (n as f64 * spacing));
+    let all = (0..count).map(|k| {
+        let less = if k >= negative { n as f64 } else { 0.0 };
+        (k as f64 - less) / (n as f64 * spacing)
+    });
     Variable::constant(Array::from_vec(all.collect(), count))
 }
 
