@@ -496,9 +496,9 @@ impl Array {
     /// ```
     #[track_caller]
     pub fn has_same_bits(&self, other: &Self) -> bool {
-        fn bits<T: Element + PartialOrd>(x: &Array) -> Vec<Option<u64>> {
-            // Only NaN is unordered with itself.
-            let of_element = |x: T| x.partial_cmp(&x).map(|_| x.to_scalar().to_bits());
+        fn bits<T: Element>(x: &Array) -> Vec<Option<u128>> {
+            // Only NaN differs from itself.
+            let of_element = |x: T| x.eq(&x).then(|| x.to_scalar().to_bits());
             x.to_vec::<T>().into_iter().map(of_element).collect()
         }
         self.shape() == other.shape()

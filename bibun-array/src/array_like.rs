@@ -1,6 +1,7 @@
 //! What may be used with an array in a formula, and the dtype in which both are computed.
 
 use half::{bf16, f16};
+use num_complex::Complex;
 
 use crate::{Array, DType, Error, Kind, Scalar, ops, raise};
 
@@ -9,7 +10,8 @@ use crate::{Array, DType, Error, Kind, Scalar, ops, raise};
 /// Two arrays are computed in [`DType::promote`] of their dtypes. A number takes the dtype of the
 /// array that it is combined with, so that `x + 1.0` keeps an `f32` array `f32`, with one
 /// exception: the number never loses its kind. A float with an array of integers or `bool` makes
-/// both `f64`, and an integer with an array of `bool` makes both `i64`, as in NumPy.
+/// both `f64`, an integer with an array of `bool` makes both `i64`, and a complex number makes both
+/// complex, as in NumPy.
 ///
 /// ```
 /// use bibun_array::{Array, DType};
@@ -59,7 +61,7 @@ impl ArrayLike {
 impl Scalar {
     /// Returns the number as it is computed with an array of dtype `other`: in that dtype, unless
     /// it would lose its kind. A float with integers or `bool` is `f64`, an integer with `bool` is
-    /// `i64`.
+    /// `i64`, and a complex number is [`DType::to_complex`] of it.
     ///
     /// # Panics
     /// Panics if `other` is an integer dtype and the number is an integer out of its range.
@@ -82,7 +84,11 @@ impl Scalar {
                 }
                 same
             }
-            (_, Kind::Float) | (Kind::Truth, _) => self.cast(other),
+            // A complex number is as precise as the numbers beside it.
+            (Kind::Complex, Kind::Float | Kind::Integer | Kind::Truth) => {
+                self.cast(other.to_complex())
+            }
+            (_, Kind::Complex) | (_, Kind::Float) | (Kind::Truth, _) => self.cast(other),
         }
     }
 }
@@ -119,7 +125,20 @@ macro_rules! operand_from_numbers {
         }
     )*};
 }
-operand_from_numbers!(bool, u8, i32, i64, usize, f16, bf16, f32, f64, Scalar);
+operand_from_numbers!(
+    bool,
+    u8,
+    i32,
+    i64,
+    usize,
+    f16,
+    bf16,
+    f32,
+    f64,
+    Complex<f32>,
+    Complex<f64>,
+    Scalar
+);
 
 /// Both arrays in the dtype that they are computed in.
 pub(crate) fn promoted(a: Array, b: Array) -> (Array, Array) {

@@ -2,21 +2,28 @@
 
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
+use num_complex::Complex;
 use pulp::{Arch, NullaryFnOnce};
 
-use crate::{DType, Element, Scalar, Slice, SliceMut};
+use crate::{DType, Element, Error, Scalar, Slice, SliceMut, raise};
 
 /// A value as the widest type of its kind.
 enum Widest {
     Integer(i64),
     Float(f64),
+    Complex(Complex<f64>),
 }
 
 impl Scalar {
     /// Converts the value to another type, as Rust's `as` does: floats to integers round towards
     /// zero and saturate, integers to smaller ones wrap around, everything but zero is `true`, and
-    /// a number that a float type does not have is rounded once, to the nearest, ties to even.
+    /// a number that a float type does not have is rounded once, to the nearest, ties to even. Complex
+    /// numbers become other complex numbers or `bool`.
+    ///
+    /// # Panics
+    /// Panics if a complex number is to become a real one, which would lose a part of it.
     #[inline]
+    #[track_caller]
     pub fn cast(self, dtype: DType) -> Self {
         if self.dtype() == dtype {
             return self;
@@ -31,6 +38,8 @@ impl Scalar {
                 DType::BF16 => Self::BF16(bf16::from_f32(to_odd(sticky(x)))),
                 DType::F32 => Self::F32(x as f32),
                 DType::F64 => Self::F64(x as f64),
+                DType::C64 => Self::C64((x as f32).into()),
+                DType::C128 => Self::C128((x as f64).into()),
             },
             Widest::Float(x) => match dtype {
                 DType::Bool => Self::Bool(x != 0.0),
@@ -41,6 +50,20 @@ impl Scalar {
                 DType::BF16 => Self::BF16(bf16::from_f32(to_odd(x))),
                 DType::F32 => Self::F32(x as f32),
                 DType::F64 => Self::F64(x),
+                DType::C64 => Self::C64((x as f32).into()),
+                DType::C128 => Self::C128(x.into()),
+            },
+            Widest::Complex(x) => match dtype {
+                DType::Bool => Self::Bool(x != Complex::ZERO),
+                DType::C64 => Self::C64(narrow(x)),
+                DType::C128 => Self::C128(x),
+                DType::U8
+                | DType::I32
+                | DType::I64
+                | DType::F16
+                | DType::BF16
+                | DType::F32
+                | DType::F64 => not_real(self.dtype(), dtype),
             },
         }
     }
@@ -56,17 +79,57 @@ impl Scalar {
             Self::BF16(x) => Widest::Float(x.to_f64()),
             Self::F32(x) => Widest::Float(f64::from(x)),
             Self::F64(x) => Widest::Float(x),
+            Self::C64(x) => Widest::Complex(widen(x)),
+            Self::C128(x) => Widest::Complex(x),
         }
     }
 
     /// Returns the value as `f64`.
+    ///
+    /// # Panics
+    /// Panics if it is a complex number.
     #[inline]
+    #[track_caller]
     pub fn to_f64(self) -> f64 {
         match self.widest() {
             Widest::Integer(x) => x as f64,
             Widest::Float(x) => x,
+            Widest::Complex(_) => not_real(self.dtype(), DType::F64),
         }
     }
+
+    /// Returns the value as a complex number.
+    ///
+    /// ```
+    /// use bibun_array::{Complex, Scalar};
+    /// assert_eq!(Scalar::from(2).to_complex(), Complex::new(2.0, 0.0));
+    /// ```
+    #[inline]
+    pub fn to_complex(self) -> Complex<f64> {
+        match self.widest() {
+            Widest::Integer(x) => Complex::from(x as f64),
+            Widest::Float(x) => Complex::from(x),
+            Widest::Complex(x) => x,
+        }
+    }
+}
+
+/// Raises that complex numbers do not become real ones.
+#[cold]
+#[track_caller]
+pub(crate) fn not_real(from: DType, to: DType) -> ! {
+    let what = format!("{from} does not become {to}; take `real`, `imag`, `abs` or `angle` of it");
+    raise(Error::invalid("cast", what))
+}
+
+#[inline(always)]
+fn widen(x: Complex<f32>) -> Complex<f64> {
+    Complex::new(x.re.into(), x.im.into())
+}
+
+#[inline(always)]
+fn narrow(x: Complex<f64>) -> Complex<f32> {
+    Complex::new(x.re as f32, x.im as f32)
 }
 
 /// An integer as a float that rounds to 16 bits as the integer would: the digits that `f64` has no
@@ -137,6 +200,10 @@ pub(crate) fn convert(x: Slice<'_>, y: SliceMut<'_>) {
         F64(x) -> F16: f16::from_f32(to_odd(x));
         F64(x) -> BF16: bf16::from_f32(to_odd(x));
         F64(x) -> F32: x as f32;
+        F32(x) -> C64: x.into();
+        F64(x) -> C128: x.into();
+        C64(x) -> C128: widen(x);
+        C128(x) -> C64: narrow(x);
     }
 }
 
@@ -153,11 +220,23 @@ fn indirectly(x: Slice<'_>, mut y: SliceMut<'_>) {
         }
     }
     let (from, to) = (x.dtype(), y.dtype());
+    if from.is_complex() || to.is_complex() {
+        return one_by_one(x, y);
+    }
     let between = match from.accumulator() {
         own if own != from => own,
         _ => to.accumulator(),
     };
     crate::dtype::with_accumulator!(between, T => by_way_of::<T>(x, &mut y));
+}
+
+/// Converts between pairs of types that are rare.
+fn one_by_one(x: Slice<'_>, mut y: SliceMut<'_>) {
+    let dtype = y.dtype();
+    for i in 0..x.len() {
+        let value = x.range(i, 1).first().cast(dtype);
+        copy(Slice::of_scalar(&value), y.range(i, 1));
+    }
 }
 
 fn copy(x: Slice<'_>, y: SliceMut<'_>) {
@@ -215,7 +294,7 @@ mod tests {
         ];
         let mut values: Vec<Scalar> = random
             .chain(awkward)
-            .map(|bits| Scalar::from_bits(dtype, bits))
+            .map(|bits| Scalar::from_bits(dtype, bits.into()))
             .collect();
         let numbers = [
             0.5,
@@ -244,13 +323,16 @@ mod tests {
         for from in DType::ALL {
             let values = values(from);
             for to in DType::ALL {
+                if from.is_complex() && !to.is_complex() {
+                    continue;
+                }
                 with_dtype!(from, X => with_dtype!(to, Y => {
                     let x: Vec<X> = values.iter().map(|x| X::from_scalar(*x)).collect();
                     let mut y = vec![Y::default(); x.len()];
                     convert(X::to_slice(&x), Y::to_slice_mut(&mut y));
                     for (&x, &y) in values.iter().zip(&y) {
                         let (y, expected) = (y.to_scalar(), x.cast(to));
-                        let both_nan = y.to_f64().is_nan() && expected.to_f64().is_nan();
+                        let both_nan = y.to_complex().is_nan() && expected.to_complex().is_nan();
                         assert!(both_nan || y.to_bits() == expected.to_bits(), "{x:?} to {to}: {y:?}, not {expected:?}");
                     }
                 }));
@@ -264,7 +346,7 @@ mod tests {
             // Finite numbers in order, and the middle of each two neighbours. Ties go to the even
             // one.
             let count = if to == DType::F16 { 0x7c00 } else { 0x7f80u64 };
-            let number = |bits| Scalar::from_bits(to, bits).to_f64();
+            let number = |bits: u64| Scalar::from_bits(to, bits.into()).to_f64();
             for bits in 0..count - 1 {
                 let (low, high) = (number(bits), number(bits + 1));
                 let middle = low + (high - low) / 2.0;
@@ -276,10 +358,11 @@ mod tests {
                     (middle.next_up(), bits + 1),
                 ];
                 for (x, expected) in cases {
-                    assert_eq!(Scalar::F64(x).cast(to).to_bits(), expected, "{x:e} to {to}");
+                    let bits = Scalar::F64(x).cast(to).to_bits();
+                    assert_eq!(bits, expected.into(), "{x:e} to {to}");
                     assert_eq!(
                         Scalar::F64(-x).cast(to).to_bits(),
-                        expected | 0x8000,
+                        u128::from(expected | 0x8000),
                         "-{x:e} to {to}"
                     );
                 }
@@ -295,7 +378,13 @@ mod tests {
     fn what_holds_a_type_brings_it_back() {
         for from in DType::ALL {
             for to in DType::ALL.into_iter().filter(|to| to.holds(from)) {
-                for x in values(from).into_iter().filter(|x| !x.to_f64().is_nan()) {
+                if from.is_complex() != to.is_complex() {
+                    continue;
+                }
+                for x in values(from)
+                    .into_iter()
+                    .filter(|x| !x.to_complex().is_nan())
+                {
                     assert_eq!(
                         x.cast(to).cast(from).to_bits(),
                         x.to_bits(),

@@ -7,6 +7,8 @@
 
 use std::fmt::{self, Write};
 
+use num_complex::Complex;
+
 use crate::{Array, DType, Kind, Scalar};
 
 /// The number of digits after the point.
@@ -29,6 +31,7 @@ impl fmt::Display for Array {
         match (self.rank(), self.dtype().kind()) {
             (0, Kind::Truth | Kind::Integer) => write!(f, "{}", Words::new(self).words[0]),
             (0, Kind::Float) => f.write_str(&number(self.element(&[]))),
+            (0, Kind::Complex) => f.write_str(&complex_number(self.element(&[]))),
             _ => f.write_str(&Words::new(self).laid_out(" ", 0, LINE_WIDTH)),
         }
     }
@@ -58,10 +61,12 @@ impl fmt::Debug for Array {
             DType::F16 => Some("float16"),
             DType::BF16 => Some("bfloat16"),
             DType::F32 => Some("float32"),
+            DType::C64 => Some("complex64"),
+            DType::C128 if self.size() == 0 => Some("complex128"),
             DType::F64 if self.size() == 0 => Some("float64"),
             DType::I64 if self.size() == 0 => Some("int64"),
             DType::Bool if self.size() == 0 => Some("bool"),
-            DType::F64 | DType::I64 | DType::Bool => None,
+            DType::F64 | DType::C128 | DType::I64 | DType::Bool => None,
         };
         extras.extend(dtype.map(|dtype| format!("dtype={dtype}")));
         if extras.is_empty() {
@@ -121,6 +126,7 @@ impl Words {
             }
             Kind::Integer => aligned(elements.iter().map(Scalar::to_string).collect(), 0),
             Kind::Float => floats(&elements, x.dtype()),
+            Kind::Complex => complex_numbers(&elements, x.dtype()),
         };
         Self { words, axes }
     }
@@ -191,6 +197,61 @@ fn python_bool(x: Scalar) -> &'static str {
 fn aligned(words: Vec<String>, width: usize) -> Vec<String> {
     let width = words.iter().map(String::len).max().unwrap_or(0).max(width);
     words.iter().map(|word| format!("{word:>width$}")).collect()
+}
+
+/// The real or the imaginary part of a complex number.
+fn part(x: Scalar, pick: fn(Complex<f64>) -> f64) -> Scalar {
+    Scalar::F64(pick(x.to_complex())).cast(x.dtype().to_real())
+}
+
+/// Complex numbers, with the points of either part in one column.
+fn complex_numbers(elements: &[Scalar], dtype: DType) -> Vec<String> {
+    let parts = |pick: fn(Complex<f64>) -> f64| -> Vec<Scalar> {
+        elements.iter().map(|&x| part(x, pick)).collect()
+    };
+    let (real, imaginary) = (parts(|x| x.re), parts(|x| x.im));
+    let real = floats(&real, dtype.to_real());
+    let magnitudes: Vec<Scalar> = imaginary.iter().map(|&x| magnitude(x)).collect();
+    let words = floats(&magnitudes, dtype.to_real());
+    let parts = real.iter().zip(words.iter().zip(&imaginary));
+    let words = parts.map(|(real, (word, imaginary))| {
+        let digits = word.trim();
+        // The letter stands behind the last digit, as in NumPy.
+        let digits = format!("{digits}j");
+        let width = word.len() + 1;
+        format!("{real}{}{digits:<width$}", sign(*imaginary))
+    });
+    words.collect()
+}
+
+fn magnitude(x: Scalar) -> Scalar {
+    Scalar::F64(x.to_f64().abs()).cast(x.dtype())
+}
+
+fn sign(x: Scalar) -> char {
+    if x.to_f64().is_sign_negative() {
+        '-'
+    } else {
+        '+'
+    }
+}
+
+/// A single complex number with all the digits that it needs, as Python writes it.
+fn complex_number(x: Scalar) -> String {
+    let (real, imaginary) = (part(x, |x| x.re), part(x, |x| x.im));
+    let trimmed = |x: Scalar| {
+        let text = number(x);
+        text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
+    };
+    let (start, end) = (trimmed(real), trimmed(magnitude(imaginary)));
+    match (
+        real.to_f64() == 0.0 && real.to_f64().is_sign_positive(),
+        sign(imaginary),
+    ) {
+        (true, '+') => format!("{end}j"),
+        (true, sign) => format!("{sign}{end}j"),
+        (false, sign) => format!("({start}{sign}{end}j)"),
+    }
 }
 
 /// Floats with their points in one column.

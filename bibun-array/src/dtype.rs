@@ -6,6 +6,7 @@
 use std::fmt;
 
 use crate::display::decimal;
+use crate::{Error, raise};
 
 /// A kind of elements, from the least to the most general.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -14,8 +15,10 @@ pub enum Kind {
     Truth,
     /// Whole numbers.
     Integer,
-    /// Floating-point numbers, the only ones that carry a gradient.
+    /// Floating-point numbers, which carry a gradient.
     Float,
+    /// Pairs of floating-point numbers, which carry a gradient as well.
+    Complex,
 }
 
 /// The size of the words as which elements are moved; see [`Word`](crate::storage::Word).
@@ -25,6 +28,7 @@ pub(crate) enum WordSize {
     Two,
     Four,
     Eight,
+    Sixteen,
 }
 
 /// The types in which elements are computed. Each of them is its own accumulator.
@@ -34,13 +38,15 @@ pub(crate) enum Accumulator {
     I64,
     F32,
     F64,
+    C64,
+    C128,
 }
 
 impl DType {
     /// The number of dtypes.
     pub const COUNT: usize = Self::ALL.len();
 
-    /// Returns whether this is a floating-point type, which can carry a gradient.
+    /// Returns whether this is a type of real floating-point numbers.
     #[inline]
     pub const fn is_float(self) -> bool {
         matches!(self.kind(), Kind::Float)
@@ -52,9 +58,54 @@ impl DType {
         matches!(self.kind(), Kind::Integer)
     }
 
+    /// Returns whether this is a type of complex numbers.
+    #[inline]
+    pub const fn is_complex(self) -> bool {
+        matches!(self.kind(), Kind::Complex)
+    }
+
+    /// Returns whether values of this type can carry a gradient: real and complex floating-point
+    /// numbers.
+    #[inline]
+    pub const fn is_differentiable(self) -> bool {
+        matches!(self.kind(), Kind::Float | Kind::Complex)
+    }
+
+    /// Returns the type of complex numbers whose parts hold numbers of this type: `C128` for `F64`
+    /// and integers, `C64` for the other floats.
+    ///
+    /// ```
+    /// use bibun_array::DType;
+    /// assert_eq!(DType::F32.to_complex(), DType::C64);
+    /// ```
+    #[inline]
+    pub const fn to_complex(self) -> Self {
+        match self.kind() {
+            Kind::Complex => self,
+            Kind::Float if self.size() < 8 => Self::C64,
+            Kind::Float | Kind::Integer | Kind::Truth => Self::C128,
+        }
+    }
+
+    /// Returns the type of the parts of complex numbers; other types are returned unchanged.
+    ///
+    /// ```
+    /// use bibun_array::DType;
+    /// assert_eq!(DType::C64.to_real(), DType::F32);
+    /// ```
+    #[inline]
+    pub const fn to_real(self) -> Self {
+        match self.kind() {
+            Kind::Complex if self.size() == 8 => Self::F32,
+            Kind::Complex => Self::F64,
+            Kind::Float | Kind::Integer | Kind::Truth => self,
+        }
+    }
+
     /// Returns the type of `a ∘ b` for operands of two types, as in JAX: the first type in the
-    /// order `Bool < U8 < I32 < I64 < F16, BF16 < F32 < F64` that both can become. So integers
-    /// never widen a float, and the two types of 16 bits meet in `F32`.
+    /// order `Bool < U8 < I32 < I64 < F16, BF16 < F32 < F64, C64 < C128` that both can become. So
+    /// integers never widen a float, the two types of 16 bits meet in `F32`, and `F64` and `C64` in
+    /// `C128`.
     ///
     /// ```
     /// use bibun_array::DType;
@@ -77,18 +128,22 @@ impl DType {
     #[inline]
     pub const fn of_sums(self) -> Self {
         match self.kind() {
-            Kind::Float => self,
+            Kind::Float | Kind::Complex => self,
             Kind::Integer | Kind::Truth => Self::I64,
         }
     }
 
     /// Returns the lowest finite value of a float type, or the smallest integer.
     ///
+    /// # Panics
+    /// Panics for complex numbers, which have no order.
+    ///
     /// ```
     /// use bibun_array::{DType, Scalar};
     /// assert_eq!(DType::F16.lowest().to_f64(), -65504.0);
     /// assert_eq!(DType::U8.lowest(), Scalar::U8(0));
     /// ```
+    #[track_caller]
     pub fn lowest(self) -> Scalar {
         match self {
             Self::Bool => Scalar::Bool(false),
@@ -99,16 +154,21 @@ impl DType {
             Self::BF16 => Scalar::BF16(half::bf16::MIN),
             Self::F32 => Scalar::F32(f32::MIN),
             Self::F64 => Scalar::F64(f64::MIN),
+            Self::C64 | Self::C128 => no_order("lowest", self),
         }
     }
 
     /// Returns the highest finite value of a float type, or the largest integer.
+    ///
+    /// # Panics
+    /// Panics for complex numbers, which have no order.
     ///
     /// ```
     /// use bibun_array::{DType, Scalar};
     /// assert_eq!(DType::F16.highest().to_f64(), 65504.0);
     /// assert_eq!(DType::U8.highest(), Scalar::U8(255));
     /// ```
+    #[track_caller]
     pub fn highest(self) -> Scalar {
         match self {
             Self::Bool => Scalar::Bool(true),
@@ -119,6 +179,7 @@ impl DType {
             Self::BF16 => Scalar::BF16(half::bf16::MAX),
             Self::F32 => Scalar::F32(f32::MAX),
             Self::F64 => Scalar::F64(f64::MAX),
+            Self::C64 | Self::C128 => no_order("highest", self),
         }
     }
 
@@ -130,6 +191,7 @@ impl DType {
             (_, 2) => WordSize::Two,
             (_, 4) => WordSize::Four,
             (_, 8) => WordSize::Eight,
+            (_, 16) => WordSize::Sixteen,
             (_, _) => unreachable!(),
         }
     }
@@ -160,6 +222,14 @@ impl DType {
         let widens = other.widens_to(self);
         widens && self.digits() >= other.digits()
     }
+}
+
+/// Raises that a function needs an order, which complex numbers do not have.
+#[cold]
+#[track_caller]
+fn no_order(function: &'static str, dtype: DType) -> ! {
+    let what = format!("numbers of the dtype {dtype} have no order");
+    raise(Error::invalid(function, what))
 }
 
 /// The promoted type of every pair.
@@ -205,10 +275,11 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A Rust type that an array can hold: `bool`, `u8`, `i32`, `i64`, `f32`, `f64`, and
-/// [`f16`](half::f16) and [`bf16`](half::bf16) of the crate [`half`].
+/// A Rust type that an array can hold: `bool`, `u8`, `i32`, `i64`, `f32`, `f64`,
+/// [`f16`](half::f16) and [`bf16`](half::bf16) of the crate [`half`], and `Complex<f32>` and
+/// `Complex<f64>` of the crate [`num_complex`].
 pub trait Element:
-    sealed::Sealed + Copy + Default + PartialEq + PartialOrd + fmt::Debug + Send + Sync + 'static
+    sealed::Sealed + Copy + Default + PartialEq + fmt::Debug + Send + Sync + 'static
 {
     /// The dtype of this type.
     const DTYPE: DType;
@@ -243,7 +314,7 @@ macro_rules! dtypes {
             wider: [$($wider:ident),*],
             digits: $digits:literal,
             numpy: $numpy:literal,
-            safetensors: $safetensors:literal,
+            safetensors: $safetensors:expr,
             to_bits: $to_bits:expr,
             from_bits: $from_bits:expr,
         }
@@ -282,8 +353,8 @@ macro_rules! dtypes {
                 }
             }
 
-            /// Returns the name of the type in files of the safetensors format.
-            pub const fn safetensors(self) -> &'static str {
+            /// Returns the name of the type in files of the safetensors format, if it has one.
+            pub const fn safetensors(self) -> Option<&'static str> {
                 match self {
                     $(Self::$variant => $safetensors,)*
                 }
@@ -357,20 +428,20 @@ macro_rules! dtypes {
             }
 
             /// The value that has these bits, in its lowest bits.
-            pub(crate) fn from_bits(dtype: DType, bits: u64) -> Self {
+            pub(crate) fn from_bits(dtype: DType, bits: u128) -> Self {
                 match dtype {
                     $(DType::$variant => {
-                        let from_bits: fn(u64) -> $type = $from_bits;
+                        let from_bits: fn(u128) -> $type = $from_bits;
                         Self::$variant(from_bits(bits))
                     })*
                 }
             }
 
             /// The bits of the value; all higher bits are zero.
-            pub(crate) fn to_bits(self) -> u64 {
+            pub(crate) fn to_bits(self) -> u128 {
                 match self {
                     $(Self::$variant(x) => {
-                        let to_bits: fn($type) -> u64 = $to_bits;
+                        let to_bits: fn($type) -> u128 = $to_bits;
                         to_bits(x)
                     })*
                 }
@@ -575,8 +646,8 @@ dtypes! { $
         wider: [U8],
         digits: 1,
         numpy: "|b1",
-        safetensors: "BOOL",
-        to_bits: u64::from,
+        safetensors: Some("BOOL"),
+        to_bits: u128::from,
         from_bits: |bits| bits != 0,
     }
     /// Unsigned 8-bit integers, such as the channels of images. Sums of them are `I64`.
@@ -587,8 +658,8 @@ dtypes! { $
         wider: [I32],
         digits: 8,
         numpy: "|u1",
-        safetensors: "U8",
-        to_bits: u64::from,
+        safetensors: Some("U8"),
+        to_bits: u128::from,
         from_bits: |bits| bits as u8,
     }
     /// Signed 32-bit integers. Sums of them are `I64`.
@@ -599,8 +670,8 @@ dtypes! { $
         wider: [I64],
         digits: 31,
         numpy: "<i4",
-        safetensors: "I32",
-        to_bits: |x| u64::from(x.cast_unsigned()),
+        safetensors: Some("I32"),
+        to_bits: |x| u128::from(x.cast_unsigned()),
         from_bits: |bits| bits as i32,
     }
     /// Signed 64-bit integers: counts, class numbers, indices.
@@ -611,9 +682,9 @@ dtypes! { $
         wider: [F16, BF16],
         digits: 63,
         numpy: "<i8",
-        safetensors: "I64",
-        to_bits: |x| x.cast_unsigned(),
-        from_bits: |bits| bits.cast_signed(),
+        safetensors: Some("I64"),
+        to_bits: |x| u128::from(x.cast_unsigned()),
+        from_bits: |bits| bits as i64,
     }
     /// Half precision of IEEE 754, with 11 binary digits and 5 bits of exponent: at most 65,504.
     F16(half::f16) {
@@ -623,8 +694,8 @@ dtypes! { $
         wider: [F32],
         digits: 11,
         numpy: "<f2",
-        safetensors: "F16",
-        to_bits: |x| u64::from(x.to_bits()),
+        safetensors: Some("F16"),
+        to_bits: |x| u128::from(x.to_bits()),
         from_bits: |bits| half::f16::from_bits(bits as u16),
     }
     /// The upper half of an `F32`, with 8 binary digits and the range of `F32`.
@@ -635,8 +706,8 @@ dtypes! { $
         wider: [F32],
         digits: 8,
         numpy: "<V2",
-        safetensors: "BF16",
-        to_bits: |x| u64::from(x.to_bits()),
+        safetensors: Some("BF16"),
+        to_bits: |x| u128::from(x.to_bits()),
         from_bits: |bits| half::bf16::from_bits(bits as u16),
     }
     /// Single precision.
@@ -644,11 +715,11 @@ dtypes! { $
         kind: Float,
         name: "f32",
         accumulator: F32(f32),
-        wider: [F64],
+        wider: [F64, C64],
         digits: 24,
         numpy: "<f4",
-        safetensors: "F32",
-        to_bits: |x| u64::from(x.to_bits()),
+        safetensors: Some("F32"),
+        to_bits: |x| u128::from(x.to_bits()),
         from_bits: |bits| f32::from_bits(bits as u32),
     }
     /// Double precision.
@@ -656,16 +727,41 @@ dtypes! { $
         kind: Float,
         name: "f64",
         accumulator: F64(f64),
-        wider: [],
+        wider: [C128],
         digits: 53,
         numpy: "<f8",
-        safetensors: "F64",
-        to_bits: f64::to_bits,
-        from_bits: f64::from_bits,
+        safetensors: Some("F64"),
+        to_bits: |x| u128::from(x.to_bits()),
+        from_bits: |bits| f64::from_bits(bits as u64),
+    }
+    /// Complex numbers of single precision, with parts of 32 bits: `complex64` of NumPy.
+    C64(num_complex::Complex<f32>) {
+        kind: Complex,
+        name: "c64",
+        accumulator: C64(num_complex::Complex<f32>),
+        wider: [C128],
+        digits: 24,
+        numpy: "<c8",
+        safetensors: Some("C64"),
+        to_bits: |x| u128::from(x.re.to_bits()) | u128::from(x.im.to_bits()) << 32,
+        from_bits: |bits| num_complex::Complex::new(f32::from_bits(bits as u32), f32::from_bits((bits >> 32) as u32)),
+    }
+    /// Complex numbers of double precision, with parts of 64 bits: `complex128` of NumPy.
+    C128(num_complex::Complex<f64>) {
+        kind: Complex,
+        name: "c128",
+        accumulator: C128(num_complex::Complex<f64>),
+        wider: [],
+        digits: 53,
+        numpy: "<c16",
+        safetensors: None,
+        to_bits: |x| u128::from(x.re.to_bits()) | u128::from(x.im.to_bits()) << 64,
+        from_bits: |bits| num_complex::Complex::new(f64::from_bits(bits as u64), f64::from_bits((bits >> 64) as u64)),
     }
 }
 
-/// Runs `$body` with the type alias `$T` bound to the Rust type of a dtype's accumulator.
+/// Runs `$body` with the type alias `$T` bound to the Rust type of a dtype's accumulator. Complex
+/// numbers, which have their own loops or are computed by their parts, do not come here.
 macro_rules! with_accumulator {
     ($dtype:expr, $T:ident => $body:expr) => {
         match $crate::DType::computed($dtype) {
@@ -685,10 +781,19 @@ macro_rules! with_accumulator {
                 type $T = f64;
                 $body
             }
+            $crate::dtype::Accumulator::C64 | $crate::dtype::Accumulator::C128 => {
+                $crate::dtype::not_complex()
+            }
         }
     };
 }
 pub(crate) use with_accumulator;
+
+/// Panics, where functions have refused complex numbers or computed with their parts.
+#[cold]
+pub(crate) fn not_complex() -> ! {
+    unreachable!("complex numbers are refused or computed by their parts")
+}
 
 /// [`with_accumulator`] for dtypes that the caller has checked to be floats.
 macro_rules! with_float {
@@ -702,7 +807,10 @@ macro_rules! with_float {
                 type $T = f64;
                 $body
             }
-            $crate::dtype::Accumulator::Bool | $crate::dtype::Accumulator::I64 => {
+            $crate::dtype::Accumulator::Bool
+            | $crate::dtype::Accumulator::I64
+            | $crate::dtype::Accumulator::C64
+            | $crate::dtype::Accumulator::C128 => {
                 unreachable!("only floats come here")
             }
         }
@@ -733,6 +841,10 @@ macro_rules! with_word {
             }
             $crate::dtype::WordSize::Eight => {
                 type $W = u64;
+                $body
+            }
+            $crate::dtype::WordSize::Sixteen => {
+                type $W = u128;
                 $body
             }
         }

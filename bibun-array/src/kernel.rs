@@ -12,6 +12,7 @@ use std::sync::Arc;
 use pulp::{Arch, NullaryFnOnce};
 use smallvec::SmallVec;
 
+use crate::complex::formula_of;
 use crate::conversion::convert;
 use crate::cpu::Program;
 use crate::dtype::with_float;
@@ -87,7 +88,7 @@ pub struct Definition {
     /// Whether elements are passed in their own dtype, and not in that of their accumulator.
     stored: bool,
     /// The computation for a first input of each [`Kind`], if there is one.
-    cases: [Option<Case>; 3],
+    cases: [Option<Case>; 4],
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -121,7 +122,7 @@ impl Definition {
         Self {
             name,
             stored: false,
-            cases: [None; 3],
+            cases: [None; 4],
         }
     }
 
@@ -175,18 +176,44 @@ impl Definition {
     pub(crate) const fn cast<T: Element>() -> Self {
         let case = Case {
             output: Some(T::DTYPE),
-            formula: |input| Some(Formula::cast(input, T::DTYPE)),
+            formula: |input| {
+                let is_real = !input.is_complex() && !T::DTYPE.is_complex();
+                is_real.then(|| Formula::cast(input, T::DTYPE))
+            },
             run: |_, inputs, out| convert(inputs[0], out),
         };
         Self {
             name: "cast",
             stored: true,
-            cases: [Some(case); 3],
+            cases: [Some(case); 4],
         }
     }
 
+    /// A function of complex numbers that is no formula: `output` is the dtype of the result, if it
+    /// is not that of the first input.
+    pub(crate) const fn of_complex(name: &'static str, output: Option<DType>, run: Run) -> Self {
+        let formula: fn(DType) -> Option<Formula> = |_| None;
+        let case = Case {
+            output,
+            formula,
+            run,
+        };
+        Self::named(name).case(Kind::Complex, case)
+    }
+
+    /// A function of real numbers whose results are complex numbers of this dtype.
+    pub(crate) const fn to_complex(name: &'static str, output: DType, run: Run) -> Self {
+        let formula: fn(DType) -> Option<Formula> = |_| None;
+        let case = Case {
+            output: Some(output),
+            formula,
+            run,
+        };
+        Self::named(name).case(Kind::Float, case)
+    }
+
     /// Creates a kernel of host code, to which other devices send their elements: `run` fills the
-    /// output for a first input of any dtype (`output`: the dtype of the result, if it is not that
+    /// output for a first input of any dtype that is not complex (`output`: the dtype of the result, if it is not that
     /// of the first input). All elements are passed in the type of their
     /// [accumulator](DType::accumulator).
     pub const fn host(name: &'static str, output: Option<DType>, run: Run) -> Self {
@@ -199,7 +226,7 @@ impl Definition {
         Self {
             name,
             stored: false,
-            cases: [Some(case); 3],
+            cases: [Some(case), Some(case), Some(case), None],
         }
     }
 
@@ -222,15 +249,19 @@ impl Definition {
     }
 
     /// Whether the kernel is defined for a first input of this dtype.
-    pub(crate) fn takes(&self, input: DType) -> bool {
+    pub(crate) fn takes(&'static self, input: DType) -> bool {
         self.cases[input.kind() as usize].is_some()
+            || input.is_complex() && formula_of(self).is_some()
     }
 
     /// Computes a run of elements on the CPU.
-    pub(crate) fn run(&self, given: &[f64], inputs: &[Slice<'_>], out: SliceMut<'_>) {
+    pub(crate) fn run(&'static self, given: &[f64], inputs: &[Slice<'_>], out: SliceMut<'_>) {
         let input = inputs[0].dtype();
-        match &self.cases[input.kind() as usize] {
-            Some(case) => (case.run)(given, inputs, out),
+        if let Some(case) = &self.cases[input.kind() as usize] {
+            return (case.run)(given, inputs, out);
+        }
+        match formula_of(self).filter(|_| input.is_complex()) {
+            Some(formula) => crate::complex::run(&formula, given, inputs, out),
             None => unreachable!("{} takes no {input}", self.name),
         }
     }
@@ -241,7 +272,8 @@ impl Definition {
     }
 
     /// Returns the formula for a first input of this dtype, in the types of accumulators, or `None`
-    /// for code that only the host can run and for dtypes that the kernel does not take.
+    /// for code that only the host can run, as for complex numbers, and for dtypes that the kernel does
+    /// not take.
     pub fn formula(&self, input: DType) -> Option<Formula> {
         let case = self.cases[input.kind() as usize].as_ref()?;
         (case.formula)(input)
@@ -324,11 +356,14 @@ impl Kernel {
         }
     }
 
-    /// Whether the kernel is defined for a first input of this dtype.
-    fn takes(&self, input: DType) -> bool {
+    /// Returns whether the kernel is defined for a first input of this dtype. A formula is for complex
+    /// numbers if all of its operations have a meaning for them.
+    pub fn takes(&self, input: DType) -> bool {
         match &self.computed {
             Computed::Loop(definition) => definition.takes(input),
-            Computed::Program(_) => input.is_float(),
+            Computed::Program(program) => {
+                input.is_float() || input.is_complex() && program.of_complex().is_some()
+            }
         }
     }
 
@@ -344,7 +379,9 @@ impl Kernel {
     pub(crate) fn reads_once(&self, input: DType, len: usize) -> bool {
         match &self.computed {
             Computed::Loop(_) => true,
-            Computed::Program(program) => program.has_code(&self.given, input, len),
+            Computed::Program(program) => {
+                !input.is_complex() && program.has_code(&self.given, input, len)
+            }
         }
     }
 
@@ -353,7 +390,7 @@ impl Kernel {
     pub fn formula(&self, input: DType) -> Option<Formula> {
         match &self.computed {
             Computed::Loop(definition) => definition.formula(input),
-            Computed::Program(program) => Some(program.formula().clone()),
+            Computed::Program(program) => (!input.is_complex()).then(|| program.formula().clone()),
         }
     }
 
@@ -361,7 +398,7 @@ impl Kernel {
     /// constants. `None` if there is none, or elements are stored in another type than the one they are computed
     /// in.
     pub(crate) fn bound_formula(&self, dtypes: &[DType]) -> Option<Formula> {
-        let is_computed = |dtype: &DType| dtype.accumulator() == *dtype;
+        let is_computed = |dtype: &DType| dtype.accumulator() == *dtype && !dtype.is_complex();
         if !dtypes.iter().all(is_computed) {
             return None;
         }
@@ -712,7 +749,7 @@ pub fn elementwise<F: ElementFormula<N, G>, const N: usize, const G: usize>(
 ) -> Array {
     let dtype = inputs[0].dtype();
     for input in &inputs {
-        if input.dtype() != dtype || !dtype.is_float() {
+        if input.dtype() != dtype || !dtype.is_differentiable() {
             let other = input.dtype();
             let what = format!("the inputs must be floats of one dtype, not {dtype} and {other}");
             raise(Error::invalid(F::NAME, what));

@@ -29,6 +29,7 @@ mod attention;
 mod axes;
 mod band;
 mod call;
+mod complex;
 mod conversion;
 mod convolution;
 mod cpu;
@@ -37,6 +38,8 @@ mod display;
 mod draws;
 mod dtype;
 mod error;
+#[cfg(feature = "fft")]
+mod fft;
 pub mod formula;
 mod index;
 #[cfg(feature = "ndarray")]
@@ -83,6 +86,8 @@ pub use device::{
 pub use draws::{Draws, undrawn};
 pub use dtype::{DType, Element, Kind, Scalar, Slice, SliceMut};
 pub use error::{Error, allocating, attempt, attempt_with, raise};
+#[cfg(feature = "fft")]
+pub use fft::{Fourier, fourier};
 pub use half::{bf16, f16};
 pub use join::{concat, stack};
 pub use kernel::{Definition, ElementFormula, Kernel, Run, elementwise, run_kernel};
@@ -92,6 +97,7 @@ pub use normalize::normalize_gradient;
 pub use npy::{FileError, remove_unfinished, write_whole};
 #[cfg(feature = "npz")]
 pub use npy::{NpzReader, NpzValue, NpzWriter, read_npz, write_npz};
+pub use num_complex::{Complex, Complex64};
 pub use number::{Mask, Number, Whole};
 pub use placement::{Settled, cpu, is_another_device, settle};
 pub use program::{Program, fused, listing};

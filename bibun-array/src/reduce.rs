@@ -223,6 +223,9 @@ impl Array {
     /// [`Array::reduced`], which raises an error if there are no elements to choose from.
     #[track_caller]
     fn extreme(&self, function: &'static str, reduction: Reduce, axes: &Axes) -> Self {
+        if self.dtype().is_complex() {
+            ops::no_such_dtype(function, self.dtype());
+        }
         let (reduced, _) = axes.resolve(function, self.rank());
         if self.size() == 0 && self.shape().reduced(&reduced, false).size() > 0 {
             let what = format!(
@@ -263,6 +266,9 @@ impl Array {
     /// The variance in the type in which it is computed, and the dtype of the result.
     #[track_caller]
     fn variance(&self, function: &'static str, axes: &Axes, ddof: usize) -> (Self, DType) {
+        if self.dtype().is_complex() {
+            ops::no_such_dtype(function, self.dtype());
+        }
         let (x, dtype) = self.to_float();
         let count = x.count_over(function, axes);
         let (reduced, _) = axes.resolve(function, self.rank());
@@ -280,7 +286,7 @@ impl Array {
     /// The elements in the type in which their mean is computed, and the dtype of the result.
     #[track_caller]
     fn to_float(&self) -> (Self, DType) {
-        let dtype = match self.dtype().is_float() {
+        let dtype = match self.dtype().is_differentiable() {
             true => self.dtype(),
             false => DType::F64,
         };

@@ -159,7 +159,8 @@ words! {
     u8 as u8: bits => bits as u8;
     u16 as u16: bits => bits as u16;
     u32 as u32: bits => bits as u32;
-    u64 as u64: bits => bits;
+    u64 as u64: bits => bits as u64;
+    u128 as u128: bits => bits;
 }
 
 impl Buffer {

@@ -103,6 +103,14 @@ fn run_as_it_is<F: Function>(
     let mut inputs = inputs;
     let edges = F::Inputs::map_mut(&mut inputs, Variable::take_edge);
     let input_specs = F::Inputs::map_ref(&inputs, Variable::spec);
+    if input_specs
+        .as_ref()
+        .iter()
+        .any(|spec| spec.dtype.is_complex())
+        && !function.takes_complex()
+    {
+        not_complex(function.name(), input_specs.as_ref());
+    }
     let output_specs = match function.shape(F::Inputs::map_ref(&input_specs, identity)) {
         Ok(specs) => Some(specs),
         Err(Mismatch::KNOWN_BY_RUNNING) => None,
@@ -161,7 +169,7 @@ fn remembering<A: Arity>(
     let mut slots = 0..;
     A::map(outputs, |value| {
         let slot = slots.next().expect("fewer outputs than numbers");
-        let edge = match value.dtype().is_float() {
+        let edge = match value.dtype().is_differentiable() {
             true => edge(slot),
             false => Edge::None,
         };
@@ -190,7 +198,7 @@ fn constant_edge(function: &'static str, call: &Call<'_>, watched: bool) -> Opti
         });
     }
     let differentiable = watched || has_history && recording;
-    let is_float = |spec: &Spec| spec.dtype.is_float();
+    let is_float = |spec: &Spec| spec.dtype.is_differentiable();
     if differentiable && (call.output_specs.is_none() || specs.iter().any(is_float)) {
         return None;
     }
@@ -343,6 +351,18 @@ fn absent(function: &'static str, location: Location) -> ! {
         what: Variable::ABSENT.to_owned(),
         location,
     })
+}
+
+/// Reports that a function is not defined for complex numbers.
+#[cold]
+fn not_complex(function: &'static str, inputs: &[Spec]) -> ! {
+    let inputs: Vec<String> = inputs.iter().map(Spec::to_string).collect();
+    let what = format!(
+        "it is not defined for complex numbers (the inputs are {}); `real`, `imag`, `abs` and \
+         `view_as_real` give real ones",
+        inputs.join(", ")
+    );
+    raise(Error::argument(function, what))
 }
 
 #[cold]

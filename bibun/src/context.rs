@@ -245,7 +245,7 @@ impl Context<'_> {
         let jvp = |function: &dyn AnyFunction| {
             let mut tangents = function.jvp(self, dx);
             for (dy, spec) in tangents.iter_mut().zip(self.output_specs()) {
-                dy.take_if(|_| !spec.dtype.is_float());
+                dy.take_if(|_| !spec.dtype.is_differentiable());
             }
             tangents
         };

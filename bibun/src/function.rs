@@ -355,6 +355,14 @@ pub trait Function: Clone + fmt::Debug + Send + Sync + 'static {
         false
     }
 
+    /// Returns whether the function and its rules are defined for complex numbers, which are refused
+    /// otherwise. The cotangent of a complex value is `∂L/∂Re + i ∂L/∂Im`, so `vjp` multiplies by
+    /// conjugates. Defaults to `false`.
+    #[inline]
+    fn takes_complex(&self) -> bool {
+        false
+    }
+
     /// Computes the cotangents of the inputs from those of the outputs, which are zeros where none
     /// arrived. The result is `None` where there is no derivative or [`Context::needs`] does not ask
     /// for one.
@@ -406,6 +414,7 @@ pub(crate) trait AnyFunction: Any + fmt::Debug + Send + Sync {
     fn name(&self) -> &'static str;
     fn saves(&self, needs: Needs<'_>) -> Saved;
     fn shape(&self, inputs: &[&Spec]) -> Result<Items<Spec>, Mismatch>;
+    fn takes_complex(&self) -> bool;
     fn forward(&self, inputs: Items<Array>) -> Items<Array>;
     /// Runs [`apply`](crate::apply) as if it were called at `location`.
     fn apply(&self, inputs: Items<Variable>, location: Location) -> Items<Variable>;
@@ -431,6 +440,9 @@ impl<F: Function> AnyFunction for F {
     fn shape(&self, inputs: &[&Spec]) -> Result<Items<Spec>, Mismatch> {
         let inputs = F::Inputs::collect(inputs.iter().copied());
         Ok(items(self.shape(inputs)?))
+    }
+    fn takes_complex(&self) -> bool {
+        self.takes_complex()
     }
     fn forward(&self, inputs: Items<Array>) -> Items<Array> {
         items(self.forward(F::Inputs::collect(inputs.into_iter())))

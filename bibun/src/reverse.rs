@@ -305,6 +305,10 @@ fn seeded(
                 let what = format!("the output is {spec}, its cotangent {}", cotangent.spec());
                 raise(Error::argument(function, what))
             }
+            None if spec.dtype.is_complex() => {
+                let what = format!("the output is {spec}; {REAL_LOSS}");
+                raise(Error::argument(function, what))
+            }
             None if spec.shape.size() == 1 => {
                 Variable::constant(Array::ones(spec.shape, spec.dtype))
             }
@@ -319,6 +323,10 @@ fn seeded(
     }
     seeds
 }
+
+/// Why a complex number has no gradient.
+pub(crate) const REAL_LOSS: &str =
+    "only real numbers have a gradient: take `real` or `abs` of it (or `vjp`, with a cotangent)";
 
 /// The targets of a walk, and thereby the edges to follow.
 enum Wanted {

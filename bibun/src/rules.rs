@@ -330,6 +330,10 @@ impl Function for Replaced {
         Ok(self.function.shape(&inputs)?.into_vec())
     }
 
+    fn takes_complex(&self) -> bool {
+        self.function.takes_complex()
+    }
+
     fn forward(&self, inputs: Vec<Array>) -> Vec<Array> {
         self.function.forward(inputs.into()).into_vec()
     }

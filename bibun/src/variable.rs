@@ -4,7 +4,9 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use bibun_array::{Array, DType, Device, Element, Memory, Shape, cpu, is_traced, is_traced_input};
+use bibun_array::{
+    Array, Complex, DType, Device, Element, Memory, Shape, cpu, is_traced, is_traced_input,
+};
 
 use crate::error::{Error, Location, caller, raise, refuse};
 use crate::function::Spec;
@@ -128,7 +130,7 @@ impl Variable {
     /// ```
     pub fn new(value: impl Into<Array>) -> Self {
         let value = value.into();
-        if !value.dtype().is_float() {
+        if !value.dtype().is_differentiable() {
             return Self::constant(value);
         }
         Self(Kind::Leaf(LeafOwner::new(Value::Array(value))))
@@ -657,7 +659,7 @@ impl Variable {
     #[must_use]
     pub(crate) fn lost_at(self, location: Location) -> Self {
         match self.0 {
-            Kind::Fixed { value, .. } if value.dtype().is_float() => {
+            Kind::Fixed { value, .. } if value.dtype().is_differentiable() => {
                 Self::fixed(value, Edge::Cut(Cut::Lost(location)))
             }
             other => Self(other),
@@ -811,10 +813,17 @@ impl Variable {
 }
 
 fn first_non_finite(x: &Array) -> Option<(Vec<usize>, f64, usize)> {
-    if !x.dtype().is_float() {
+    if !x.dtype().is_differentiable() {
         return None;
     }
-    let elements = x.cast(DType::F64).to_vec::<f64>();
+    let elements: Vec<f64> = match x.dtype().is_complex() {
+        true => {
+            // The sum of both parts is finite if they are.
+            let elements = x.cast(DType::C128).to_vec::<Complex<f64>>().into_iter();
+            elements.map(|x| x.re / 2.0 + x.im / 2.0).collect()
+        }
+        false => x.cast(DType::F64).to_vec::<f64>(),
+    };
     let count = elements
         .iter()
         .filter(|element| !element.is_finite())

@@ -33,7 +33,7 @@ impl Numbers {
             .map(|_| match dtype.kind() {
                 Kind::Truth => f64::from(u8::from(self.word() & 3 > 0)),
                 Kind::Integer => self.below(11) as f64 - 5.0,
-                Kind::Float => self.float(),
+                Kind::Float | Kind::Complex => self.float(),
             })
             .collect();
         Array::from_vec(numbers, shape).cast(dtype)

@@ -1,13 +1,14 @@
 //! What holds for every dtype: promotion, numbers beside arrays, and types that are computed in another.
 
 use crate::common::Numbers;
+use crate::layouts::DTYPES;
 use bibun_array::{
     Array, ArrayLike, DType, Error, Generator, Kind, Scalar, attempt, bf16, concat, f16, matmul, s,
 };
 
 /// The types that are computed in another.
 fn narrow() -> impl Iterator<Item = DType> {
-    (DType::ALL.into_iter()).filter(|dtype| dtype.accumulator() != *dtype)
+    (DTYPES.into_iter()).filter(|dtype| dtype.accumulator() != *dtype)
 }
 
 #[test]
@@ -30,7 +31,7 @@ fn promotion_is_that_of_jax() {
 
 #[test]
 fn the_table_is_in_itself_right() {
-    for dtype in DType::ALL {
+    for dtype in DTYPES {
         assert_eq!(dtype.accumulator().accumulator(), dtype.accumulator());
         assert_eq!(dtype.accumulator().kind(), dtype.kind());
         assert!(dtype.accumulator().holds(dtype) && dtype.holds(dtype));
@@ -42,7 +43,7 @@ fn the_table_is_in_itself_right() {
             (of_sum.dtype(), of_sum.item::<f64>()),
             (dtype.of_sums(), 3.0)
         );
-        for other in DType::ALL {
+        for other in DTYPES {
             let both = dtype.promote(other);
             assert_eq!((both, both.promote(dtype)), (other.promote(dtype), both));
             assert!(
@@ -240,7 +241,7 @@ fn ops_at_work(x: &Array) -> Array {
 
 #[test]
 fn numbers_of_the_host_never_widen() {
-    for dtype in DType::ALL {
+    for dtype in DTYPES {
         let x = Array::ones([2, 3], dtype);
         let float = if dtype.is_float() { dtype } else { DType::F64 };
         let integer = if dtype == DType::Bool {
@@ -302,7 +303,7 @@ fn numbers_of_the_host_never_widen() {
 #[test]
 fn every_dtype_goes_through_files() {
     let mut numbers = Numbers(8);
-    for dtype in DType::ALL {
+    for dtype in DTYPES {
         for shape in [&[][..], &[0, 2], &[3, 4], &[5000]] {
             let x = numbers.array(shape, dtype);
             let back = Array::from_npy(&x.to_npy()).expect("a file of ours");

@@ -3,7 +3,17 @@
 
 use bibun_array::{Array, DType, Index};
 
-pub(crate) const DTYPES: [DType; DType::COUNT] = DType::ALL;
+/// All real dtypes.
+pub(crate) const DTYPES: [DType; 8] = [
+    DType::Bool,
+    DType::U8,
+    DType::I32,
+    DType::I64,
+    DType::F16,
+    DType::BF16,
+    DType::F32,
+    DType::F64,
+];
 
 /// The elements in row-major order.
 pub(crate) fn numbers(x: &Array) -> Vec<f64> {

@@ -2,6 +2,7 @@
 
 mod arithmetic;
 mod common;
+mod complex;
 mod convolution;
 mod device;
 mod display;

@@ -93,7 +93,7 @@ fn running_sums_lose_nothing() {
 }
 
 /// The order that a stable sort of this library must give, by the standard library's stable sort.
-fn sorted<T: Element>(elements: &[T], descending: bool) -> Vec<i64> {
+fn sorted<T: Element + PartialOrd>(elements: &[T], descending: bool) -> Vec<i64> {
     let nan = |x: T| x.partial_cmp(&x).is_none();
     let mut order: Vec<i64> = (0..elements.len() as i64).collect();
     order.sort_by(|&i, &j| {
@@ -106,7 +106,7 @@ fn sorted<T: Element>(elements: &[T], descending: bool) -> Vec<i64> {
 
 #[test]
 fn sorting() {
-    fn check<T: Element>(x: &Array, axis: usize) {
+    fn check<T: Element + PartialOrd>(x: &Array, axis: usize) {
         let positions = lines::<i64>(&x.argsort(axis as isize), axis);
         let values = lines::<T>(&x.sort(axis as isize), axis);
         let k = x.shape()[axis].div_ceil(3);

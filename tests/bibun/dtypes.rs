@@ -277,7 +277,8 @@ fn halves_go_through_files_into_models() {
             .dtype(dtype)
             .build(&mut Generator::new(1));
         let mut state = model.state();
-        for (i, dtype) in DType::ALL.into_iter().enumerate() {
+        let held = |dtype: &DType| dtype.safetensors().is_some();
+        for (i, dtype) in DType::ALL.into_iter().filter(held).enumerate() {
             let x = Array::from([1, 0, i as i32]).cast(dtype);
             state.insert(format!("more {dtype}"), x);
         }

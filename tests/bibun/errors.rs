@@ -595,7 +595,8 @@ fn scopes_close_when_a_panic_passes() {
 #[test]
 fn gradients_are_checked_in_f64() {
     let x = [Variable::new([1.0f32])];
-    let message = "gradient_check: input 0 is f32; finite differences need f64, called at {here}";
+    let message =
+        "gradient_check: input 0 is f32; finite differences need f64 or c128, called at {here}";
     let same = <[Variable]>::to_vec;
     raises!(
         gradient_check(same, &x, bibun::GradientCheckOptions::new()),

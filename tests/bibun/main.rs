@@ -18,6 +18,7 @@ mod dtypes;
 mod errors;
 mod every_function;
 mod formula;
+mod fourier;
 mod frozen;
 mod history;
 mod history_page;

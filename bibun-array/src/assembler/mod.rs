@@ -297,6 +297,8 @@ enum Padded {
     F64([f64; MOST]),
     I64([i64; MOST]),
     Bool([bool; MOST]),
+    C64([num_complex::Complex<f32>; MOST]),
+    C128([num_complex::Complex<f64>; MOST]),
 }
 
 macro_rules! padded {
@@ -354,4 +356,6 @@ padded! {
     F64: 0.0;
     I64: 0;
     Bool: false;
+    C64: num_complex::Complex::ZERO;
+    C128: num_complex::Complex::ZERO;
 }

@@ -391,5 +391,6 @@ pub(super) fn computed(dtype: DType) -> Type {
         Accumulator::I64 => Type::Integer,
         Accumulator::F32 => Type::Single,
         Accumulator::F64 => Type::Double,
+        Accumulator::C64 | Accumulator::C128 => crate::dtype::not_complex(),
     }
 }

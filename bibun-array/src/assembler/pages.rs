@@ -242,6 +242,8 @@ macro_rules! elements {
                 $Variants::BF16(x) => x.$pointer().cast(),
                 $Variants::F32(x) => x.$pointer().cast(),
                 $Variants::F64(x) => x.$pointer().cast(),
+                $Variants::C64(x) => x.$pointer().cast(),
+                $Variants::C128(x) => x.$pointer().cast(),
             }
         }
     )*};

@@ -181,12 +181,14 @@ macro_rules! elements {
                         Scalar::$Scalar(x) => $stored(x),
                         _ => panic!("{value:?} is not computed for {dtype}"),
                     }).collect()),)*
+                    DType::C64 | DType::C128 => unreachable!("it has no formula"),
                 }
             }
 
             fn zeros(dtype: DType, n: usize) -> Self {
                 match dtype {
                     $(DType::$Variant => Self::$Variant(vec![<$type>::default(); n]),)*
+                    DType::C64 | DType::C128 => unreachable!("it has no formula"),
                 }
             }
 
@@ -989,8 +991,9 @@ fn extremes_with_constants_keep_nan_and_zeros() {
 fn all_dtypes_come_from_memory_and_go_there() {
     let random = &mut Random(11);
     let lengths = [0, 1, 2, 3, 5, 8, 17, 33, 131];
-    for from in DType::ALL {
-        for to in DType::ALL {
+    let is_real = |dtype: &DType| !dtype.is_complex();
+    for from in DType::ALL.into_iter().filter(is_real) {
+        for to in DType::ALL.into_iter().filter(is_real) {
             let [of, into] = [from, to].map(order::computed);
             let mut lines = vec![
                 (Operation::Input(0), of, vec![]),

@@ -32,7 +32,9 @@ pub(super) fn gemm(alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Arr
         Accumulator::F32 => multiply::<f32>(alpha as f32, a, b, beta as f32, c),
         Accumulator::F64 => multiply::<f64>(alpha, a, b, beta, c),
         Accumulator::I64 => multiply::<i64>(alpha as i64, a, b, beta as i64, c),
-        Accumulator::Bool => unreachable!("the caller checked the dtype"),
+        Accumulator::Bool | Accumulator::C64 | Accumulator::C128 => {
+            unreachable!("the caller checked the dtype")
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 mod attention;
 pub(crate) mod band;
 mod broadcast;
+mod complex;
 mod convolution;
 mod elementwise;
 mod fused;
@@ -38,7 +39,10 @@ pub use interpreter::interpreted;
 pub(crate) use join::Join;
 pub(crate) use program::Program;
 pub(crate) use rows::{RowSource, RowStep, RowValue, RowWork, Rows};
+#[cfg(feature = "fft")]
+pub(crate) use threads::{chunks, for_each};
 
+use crate::complex::by_parts;
 use crate::conversion::convert;
 use crate::convolution::{Convolution, ConvolutionPart};
 use crate::dtype::{with_accumulator, with_float, with_word};
@@ -105,6 +109,9 @@ impl Device for Cpu {
         gradient: &Array,
         state: &mut [Array],
     ) {
+        if parameter.dtype().is_complex() {
+            return complex::update(update, parameter, gradient, state);
+        }
         shared(|| update::update(update, parameter, gradient, state));
     }
 
@@ -114,6 +121,9 @@ impl Device for Cpu {
         parameter: &Array,
         gradient: &Array,
     ) -> Array {
+        if gradient.dtype().is_complex() {
+            return complex::sum_of_squares(changes, parameter, gradient);
+        }
         shared(|| update::sum_of_squares(changes, parameter, gradient))
     }
 
@@ -134,6 +144,9 @@ impl Device for Cpu {
     }
 
     fn reduce(&'static self, reduction: Reduce, x: &Array, axes: &[usize]) -> Array {
+        if x.dtype().is_complex() {
+            return complex::reduce(reduction, x, axes);
+        }
         shared(|| {
             let y = reduce::reduce(reduction, &widened(x), axes);
             let is_sum = matches!(reduction, Reduce::Sum | Reduce::Product);
@@ -146,6 +159,9 @@ impl Device for Cpu {
     }
 
     fn scan(&'static self, scan: Scan, x: &Array, axis: usize) -> Array {
+        if x.dtype().is_complex() {
+            return complex::scan(scan, x, axis);
+        }
         shared(|| {
             let y = scan::scan(scan, &widened(x), axis);
             match x.dtype().is_float() {
@@ -248,6 +264,9 @@ impl Device for Cpu {
     }
 
     fn gemm(&'static self, alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Array {
+        if a.dtype().is_complex() {
+            return complex::gemm(alpha, a, b, beta, c);
+        }
         shared(|| {
             let (dtype, computed) = (a.dtype(), a.dtype().accumulator());
             let c = ops::cast(c, computed);
@@ -280,6 +299,11 @@ impl Device for Cpu {
     }
 
     fn add_at(&'static self, target: Array, indices: &Array, axis: usize, value: &Array) -> Array {
+        if target.dtype().is_complex() {
+            return by_parts([&target, value], |[target, value]| {
+                self.add_at(target, indices, axis, &value)
+            });
+        }
         added(
             target,
             value,
@@ -298,6 +322,11 @@ impl Device for Cpu {
         axis: usize,
         value: &Array,
     ) -> Array {
+        if target.dtype().is_complex() {
+            return by_parts([&target, value], |[target, value]| {
+                self.scatter_add(target, indices, axis, &value)
+            });
+        }
         added(
             target,
             value,
@@ -313,6 +342,12 @@ impl Device for Cpu {
         axis: usize,
         value: &Array,
     ) -> Array {
+        if target.dtype().is_complex() {
+            // The values of both parts come from the same places.
+            return by_parts([&target, value], |[target, value]| {
+                self.scatter(rule, target, indices, axis, &value)
+            });
+        }
         added(
             target,
             value,
@@ -415,7 +450,7 @@ fn dispatch_seldom<Op: WithSimd>(op: Op) -> Op::Output {
 
 /// Whether work of about this many nanoseconds on one thread gains from several. Sharing it costs a
 /// microsecond or two.
-fn worth_threads(nanoseconds: usize) -> bool {
+pub(crate) fn worth_threads(nanoseconds: usize) -> bool {
     nanoseconds >= 10_000 && rayon::current_num_threads() > 1
 }
 

@@ -30,6 +30,8 @@ pub(crate) struct Program {
     id: u64,
     /// The code for f32 and for f64.
     codes: [OnceLock<Assembled>; 2],
+    /// The formula of complex numbers, if it has a meaning for them.
+    of_complex: OnceLock<Option<Formula>>,
 }
 
 /// Machine code with the numbers that were given when it was made, if this machine can have some.
@@ -173,6 +175,7 @@ impl Program {
             result_type: lines[composed.result().index()].value(),
             id: PROGRAMS.fetch_add(1, Ordering::Relaxed),
             codes: Default::default(),
+            of_complex: OnceLock::new(),
         }
     }
 
@@ -184,6 +187,12 @@ impl Program {
         &self.formula
     }
 
+    /// The formula of complex numbers, if it has a meaning for them.
+    pub(crate) fn of_complex(&self) -> Option<&Formula> {
+        let formula = || crate::complex::complex_formula(&self.formula);
+        self.of_complex.get_or_init(formula).as_ref()
+    }
+
     pub(crate) fn output(&self, input: DType) -> DType {
         match self.result_type {
             Type::Truth => DType::Bool,
@@ -193,13 +202,19 @@ impl Program {
 
     /// Fills `out` from runs of the same length.
     pub(crate) fn run(&self, given: &[f64], inputs: &[Slice<'_>], out: SliceMut<'_>) {
+        if inputs[0].dtype().is_complex() {
+            let formula = self.of_complex().expect("the caller has asked for it");
+            return crate::complex::run(formula, given, inputs, out);
+        }
         if let Some(code) = self.code(given, inputs[0].dtype(), out.len()) {
             return code.run(inputs, &mut [out]);
         }
         match inputs[0].dtype().computed() {
             Accumulator::F32 => SINGLE.with(|scratch| self.run_in(scratch, given, inputs, out)),
             Accumulator::F64 => DOUBLE.with(|scratch| self.run_in(scratch, given, inputs, out)),
-            Accumulator::Bool | Accumulator::I64 => unreachable!("formulas are of floats"),
+            Accumulator::Bool | Accumulator::I64 | Accumulator::C64 | Accumulator::C128 => {
+                unreachable!("formulas are of floats")
+            }
         }
     }
 

@@ -40,6 +40,7 @@ pub(super) fn scan(scan: Scan, x: &Array, axis: usize) -> Array {
         (Scan::Product, Accumulator::F32) => run::<f32, Product<f32>>(&moved, axis),
         (Scan::Product, Accumulator::F64) => run::<f64, Product<f64>>(&moved, axis),
         (_, Accumulator::Bool) => unreachable!("the caller converts bool"),
+        (_, Accumulator::C64 | Accumulator::C128) => crate::dtype::not_complex(),
     };
     y.permute(&signed(&places))
 }

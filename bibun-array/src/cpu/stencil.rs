@@ -108,7 +108,7 @@ impl<T: Weighted> NullaryFnOnce for Sum<'_, T> {
 }
 
 /// See [`Device::window_max`](crate::Device::window_max).
-pub(super) fn window_max<T: Element>(
+pub(super) fn window_max<T: Element + PartialOrd>(
     x: &Array,
     rows: &Stencil,
     columns: &Stencil,
@@ -163,7 +163,7 @@ struct Max<'a, T> {
     columns: &'a Stencil,
 }
 
-impl<T: Element> NullaryFnOnce for Max<'_, T> {
+impl<T: Element + PartialOrd> NullaryFnOnce for Max<'_, T> {
     type Output = ();
     #[inline(always)]
     fn call(self) {

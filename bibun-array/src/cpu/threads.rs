@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use smallvec::SmallVec;
 
 /// Memory that can be split between chunks.
-pub(super) trait Chunks: Sized + Send {
+pub(crate) trait Chunks: Sized + Send {
     type Chunk;
     /// The number of chunks.
     fn count(&self) -> usize;
@@ -22,9 +22,9 @@ pub(super) trait Chunks: Sized + Send {
 }
 
 /// Chunks of a number of elements. The last one may have fewer.
-pub(super) struct ChunksOf<'a, T>(&'a mut [T], usize);
+pub(crate) struct ChunksOf<'a, T>(&'a mut [T], usize);
 
-pub(super) fn chunks<T>(out: &mut [T], len: usize) -> ChunksOf<'_, T> {
+pub(crate) fn chunks<T>(out: &mut [T], len: usize) -> ChunksOf<'_, T> {
     ChunksOf(out, len)
 }
 
@@ -59,7 +59,7 @@ impl<A: Chunks, B: Chunks> Chunks for (A, B) {
 
 /// Calls `each` with the number of every chunk and the chunk. If `threads` is set, this happens on
 /// several threads, which take at least `least` neighbouring chunks at a time.
-pub(super) fn for_each<C: Chunks>(
+pub(crate) fn for_each<C: Chunks>(
     chunks: C,
     threads: bool,
     least: usize,

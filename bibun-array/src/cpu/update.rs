@@ -44,7 +44,9 @@ pub(super) fn update(
     match computed.computed() {
         Accumulator::F32 => pass(update, update.single(), parameter, gradient, state),
         Accumulator::F64 => pass(update, update.double(), parameter, gradient, state),
-        Accumulator::Bool | Accumulator::I64 => unreachable!("a parameter is of floats"),
+        Accumulator::Bool | Accumulator::I64 | Accumulator::C64 | Accumulator::C128 => {
+            unreachable!("a parameter is of floats")
+        }
     }
 }
 

@@ -68,6 +68,7 @@ impl Type {
             Accumulator::I64 => Self::Integer,
             Accumulator::F32 => Self::Single,
             Accumulator::F64 => Self::Double,
+            Accumulator::C64 | Accumulator::C128 => crate::dtype::not_complex(),
         }
     }
 }

@@ -394,7 +394,7 @@ fn narrowed(x: Symbol<f64>) -> Symbol<f32> {
 impl Formula {
     /// The conversion from one dtype to another, both in the types of their accumulators.
     pub(crate) fn cast(from: DType, to: DType) -> Self {
-        use Accumulator::{Bool, F32, F64, I64};
+        use Accumulator::{Bool, C64, C128, F32, F64, I64};
         let one = |value: Type| -> [Part; 2] {
             let number = |x: f64| Part::Number(Number::from(x));
             let integer = |x: i64| Part::Integer(x.into());
@@ -435,6 +435,7 @@ impl Formula {
             }),
             (F32, F64) => Self::one(Some(Operation::Widen), Type::Single, Type::Double),
             (F64, F32) => Self::one(Some(Operation::Narrow), Type::Double, Type::Single),
+            (C64 | C128, _) | (_, C64 | C128) => crate::dtype::not_complex(),
         }
     }
 

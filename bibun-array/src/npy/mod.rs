@@ -122,7 +122,7 @@ struct Header {
 }
 
 /// The dtypes that can be read.
-const EXPECTED: &str = "expected b1, i1 to i8, u1 to u8, f2, f4, f8 or V2 (bfloat16)";
+const EXPECTED: &str = "expected b1, i1 to i8, u1 to u8, f2, f4, f8, c8, c16 or V2 (bfloat16)";
 
 impl Header {
     /// Whether numbers are in big-endian order, the letter of their kind, and the rest: `f` and
@@ -146,6 +146,7 @@ impl Header {
             "b" => &["1"],
             "i" | "u" => &["1", "2", "4", "8"],
             "f" => &["2", "4", "8"],
+            "c" => &["8", "16"],
             "V" => &["2"],
             _ => return None,
         };
@@ -189,6 +190,7 @@ fn read_numbers(
         "1" => 1,
         "2" => 2,
         "4" => 4,
+        "16" => 16,
         _ => 8,
     };
     // Strides are products of sizes, so the products must not overflow even if there is a zero
@@ -259,16 +261,17 @@ fn decode_bits<T: Element>(
     big_endian: bool,
 ) -> io::Result<Array> {
     fn element<T: Element, const N: usize>(bytes: [u8; N]) -> T {
-        let mut bits = [0; 8];
+        let mut bits = [0; 16];
         bits[..N].copy_from_slice(&bytes);
-        let scalar = Scalar::from_bits(T::DTYPE, u64::from_le_bytes(bits));
+        let scalar = Scalar::from_bits(T::DTYPE, u128::from_le_bytes(bits));
         *T::borrow_scalar(&scalar).expect("a value of the dtype")
     }
     match size_of::<T>() {
         1 => decode(reader, shape, big_endian, element::<T, 1>),
         2 => decode(reader, shape, big_endian, element::<T, 2>),
         4 => decode(reader, shape, big_endian, element::<T, 4>),
-        _ => decode(reader, shape, big_endian, element::<T, 8>),
+        8 => decode(reader, shape, big_endian, element::<T, 8>),
+        _ => decode(reader, shape, big_endian, element::<T, 16>),
     }
 }
 
@@ -291,7 +294,9 @@ fn decode<T: Element, const N: usize>(
             }
             for (y, x) in out.iter_mut().zip(bytes) {
                 if big_endian {
-                    x.reverse();
+                    // The parts of complex numbers are in order.
+                    let parts = if T::DTYPE.is_complex() { 2 } else { 1 };
+                    x.chunks_mut(N / parts).for_each(<[u8]>::reverse);
                 }
                 *y = convert(*x);
             }

@@ -19,8 +19,8 @@ unary! {
         @via numbers
     }
 
-    /// Computes the magnitude `|x|` of each element. `bool` counts as `i64`, and the smallest
-    /// integer stays unchanged.
+    /// Computes the magnitude `|x|` of each element. `bool` counts as `i64`, the smallest integer
+    /// stays unchanged, and that of a complex number is real.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -28,7 +28,8 @@ unary! {
     /// ```
     abs(x) -> ABS {
         number: x.abs(),
-        @via numbers
+        @via numbers,
+        @complex super::hypot(x.real(), x.imag())
     }
 
     /// Computes the sign of each element: `-1`, `0` or `1` if it is negative, zero or positive. NaN
@@ -251,7 +252,11 @@ pub(super) fn numbers(dtype: DType) -> DType {
     }
 }
 
-/// The dtype in which floats are computed: integers count as `f64`.
+/// The dtype in which floats and complex numbers are computed: integers count as `f64`.
 pub(super) fn floats(dtype: DType) -> DType {
-    if dtype.is_float() { dtype } else { DType::F64 }
+    if dtype.is_differentiable() {
+        dtype
+    } else {
+        DType::F64
+    }
 }

@@ -7,7 +7,8 @@ use crate::{Array, DType, Definition};
 macro_rules! comparisons {
     ($(
         $(#[$documentation:meta])*
-        $name:ident($a:ident, $b:ident) -> $DEFINITION:ident: $of_truths:expr;
+        $name:ident($a:ident, $b:ident) -> $DEFINITION:ident: $of_truths:expr
+            $(, complex: $complex:expr)?;
     )+) => {
         binary! {$(
             $(#[$documentation])*
@@ -15,6 +16,7 @@ macro_rules! comparisons {
                 bool: $of_truths,
                 number_to_bool: $a.$name($b),
                 @via |dtype| dtype
+                $(, @complex $complex)?
             }
         )+}
     };
@@ -30,7 +32,10 @@ comparisons! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([1, 2]).equal(2).to_vec::<bool>(), [false, true]);
     /// ```
-    equal(a, b) -> EQUAL: !(a ^ b);
+    equal(a, b) -> EQUAL: !(a ^ b), complex: logical_and(
+        equal(a.real(), b.real()),
+        equal(a.imag(), b.imag()),
+    );
 
     /// Returns where `a != b`, as `bool`. NaN differs from everything.
     ///
@@ -41,7 +46,7 @@ comparisons! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([1, 2]).not_equal(2).to_vec::<bool>(), [true, false]);
     /// ```
-    not_equal(a, b) -> NOT_EQUAL: a ^ b;
+    not_equal(a, b) -> NOT_EQUAL: a ^ b, complex: logical_not(equal(a, b));
 
     /// Returns where `a < b`, as `bool`. With NaN the comparison is false.
     ///
@@ -164,11 +169,13 @@ unary! {
     }
 }
 
-/// Predicates of floats, and their single result for all integers.
+/// Predicates of floats, their single result for all integers, and the combination of those of both
+/// parts of complex numbers.
 macro_rules! predicates {
     ($(
         $(#[$documentation:meta])*
-        $name:ident($x:ident) -> $DEFINITION:ident: $value:expr, integers: $integers:literal;
+        $name:ident($x:ident) -> $DEFINITION:ident: $value:expr, integers: $integers:literal,
+            parts: $combine:expr;
     )+) => {
         $(
             pub(crate) static $DEFINITION: Definition =
@@ -176,6 +183,10 @@ macro_rules! predicates {
 
             #[doc = super::by_value!($name(x))]
             pub fn $name(x: Array) -> Array {
+                if x.dtype().is_complex() {
+                    let combine: fn(Array, Array) -> Array = $combine;
+                    return combine($name(x.real()), $name(x.imag()));
+                }
                 match x.dtype().is_float() {
                     true => super::run(&$DEFINITION, [x]),
                     false => Array::full(x.shape(), $integers),
@@ -199,7 +210,7 @@ predicates! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([0.0, f64::NAN]).is_nan().to_vec::<bool>(), [false, true]);
     /// ```
-    is_nan(x) -> IS_NAN: x.is_nan(), integers: false;
+    is_nan(x) -> IS_NAN: x.is_nan(), integers: false, parts: logical_or;
 
     /// Returns where elements are neither infinite nor NaN.
     ///
@@ -207,7 +218,7 @@ predicates! {
     /// use bibun_array::Array;
     /// assert_eq!(Array::from([0.0, f64::NAN]).is_finite().to_vec::<bool>(), [true, false]);
     /// ```
-    is_finite(x) -> IS_FINITE: x.abs().less(f64::INFINITY), integers: true;
+    is_finite(x) -> IS_FINITE: x.abs().less(f64::INFINITY), integers: true, parts: logical_and;
 
     /// Returns where elements are infinite, of either sign.
     ///
@@ -216,5 +227,5 @@ predicates! {
     /// let x = Array::from([0.0, f64::NEG_INFINITY]);
     /// assert_eq!(x.is_inf().to_vec::<bool>(), [false, true]);
     /// ```
-    is_inf(x) -> IS_INF: x.abs().equal(f64::INFINITY), integers: false;
+    is_inf(x) -> IS_INF: x.abs().equal(f64::INFINITY), integers: false, parts: logical_or;
 }

@@ -407,9 +407,14 @@ binary! {
 #[track_caller]
 pub fn pow(base: Array, exponent: Array) -> Array {
     let dtype = numbers(base.dtype().promote(exponent.dtype()));
-    if let (Some(number), 0, true) = (exponent.inline(), exponent.rank(), dtype.is_float()) {
+    if let (Some(number), 0, true) = (
+        exponent.inline(),
+        exponent.rank(),
+        dtype.is_differentiable(),
+    ) && !exponent.dtype().is_complex()
+    {
         // The exponent is rounded to the type in which the power is computed.
-        let exponent = number.cast(dtype.accumulator()).to_f64();
+        let exponent = number.cast(dtype.to_real().accumulator()).to_f64();
         return power_of_floats(cast(base, dtype), exponent);
     }
     if dtype.is_integer() && exponent.dtype() != DType::Bool {
@@ -482,8 +487,10 @@ impl Array {
         match exponent.into() {
             // Rounded to the type in which the power is computed, not to the one in which it is
             // stored.
-            ArrayLike::Number(exponent) if dtype.is_float() => {
-                let exponent = exponent.cast(dtype.accumulator()).to_f64();
+            ArrayLike::Number(exponent)
+                if dtype.is_differentiable() && !exponent.dtype().is_complex() =>
+            {
+                let exponent = exponent.cast(dtype.to_real().accumulator()).to_f64();
                 power_of_floats(self.clone(), exponent)
             }
             exponent => pow(self.clone(), exponent.beside(dtype)),

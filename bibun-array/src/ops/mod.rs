@@ -133,11 +133,13 @@ macro_rules! by_value {
 pub(super) use by_value;
 
 /// Defines functions of one array: the value for each kind of dtype that they take, and the map
-/// from the dtype of the array to the dtype in which they are computed.
+/// from the dtype of the array to the dtype in which they are computed. What complex numbers need
+/// besides a formula is an expression of arrays.
 macro_rules! unary {
     ($($(#[$documentation:meta])* $name:ident($x:ident) -> $DEFINITION:ident {
         $($kind:ident: $value:expr,)+
         @via $via:expr
+        $(, @complex $complex:expr)?
     })+) => {
         $(
             pub(crate) static $DEFINITION: $crate::Definition =
@@ -146,6 +148,9 @@ macro_rules! unary {
             #[doc = $crate::ops::by_value!($name(x))]
             #[track_caller]
             pub fn $name($x: $crate::Array) -> $crate::Array {
+                $(if $x.dtype().is_complex() {
+                    return $complex;
+                })?
                 let via: fn($crate::DType) -> $crate::DType = $via;
                 let dtype = via($x.dtype());
                 if !$DEFINITION.takes(dtype) {
@@ -189,6 +194,7 @@ macro_rules! binary {
         $visibility:vis $function:ident = $name:ident($a:ident, $b:ident) -> $DEFINITION:ident {
             $($kind:ident: $value:expr,)+
             @via $via:expr
+            $(, @complex $complex:expr)?
         }
     ) => {
         pub(crate) static $DEFINITION: $crate::Definition =
@@ -199,6 +205,9 @@ macro_rules! binary {
         $visibility fn $function($a: $crate::Array, $b: $crate::Array) -> $crate::Array {
             let via: fn($crate::DType) -> $crate::DType = $via;
             let dtype = via($a.dtype().promote($b.dtype()));
+            $(if dtype.is_complex() {
+                return $complex;
+            })?
             if !$DEFINITION.takes(dtype) {
                 $crate::ops::no_such_dtype(stringify!($name), dtype)
             }
@@ -211,7 +220,7 @@ pub(super) use binary;
 
 /// Runs a kernel without given numbers.
 #[track_caller]
-fn run<const N: usize>(
+pub(crate) fn run<const N: usize>(
     definition: &'static crate::Definition,
     mut inputs: [crate::Array; N],
 ) -> crate::Array {
@@ -220,7 +229,7 @@ fn run<const N: usize>(
 
 /// Raises that a function is not defined for a dtype.
 #[track_caller]
-fn no_such_dtype(function: &'static str, dtype: crate::DType) -> ! {
+pub(crate) fn no_such_dtype(function: &'static str, dtype: crate::DType) -> ! {
     let what = format!("is not defined for the dtype {dtype}");
     crate::raise(crate::Error::invalid(function, what))
 }

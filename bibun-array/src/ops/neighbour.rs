@@ -57,7 +57,7 @@ pub fn nextafter(a: &Array, b: &Array) -> Array {
             DType::BF16 => next_after!(bf16, a, b),
             DType::F32 => next_after!(f32, a, b),
             DType::F64 => next_after!(f64, a, b),
-            DType::Bool | DType::U8 | DType::I32 | DType::I64 => {
+            DType::Bool | DType::U8 | DType::I32 | DType::I64 | DType::C64 | DType::C128 => {
                 unreachable!("it has been checked")
             }
         };

@@ -11,7 +11,7 @@ macro_rules! rounding {
 
             #[doc = super::by_value!($name(x))]
             pub fn $name(x: Array) -> Array {
-                match x.dtype().is_float() {
+                match x.dtype().is_differentiable() {
                     true => super::run(&$DEFINITION, [x]),
                     false => x,
                 }

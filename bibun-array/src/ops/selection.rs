@@ -3,6 +3,7 @@
 use pulp::{Arch, NullaryFnOnce};
 
 use crate::array_like::promoted;
+use crate::conversion::not_real;
 use crate::dtype::{with_dtype, with_float};
 use crate::formula::{Formula, Operation, Part, Type};
 use crate::{Array, ArrayLike, DType, Definition, Element, Kind, Mask, Slice, SliceMut};
@@ -14,9 +15,13 @@ use crate::{Array, ArrayLike, DType, Definition, Element, Kind, Mask, Slice, Sli
 /// use bibun_array::{ops, Array, DType};
 /// assert_eq!(ops::cast(Array::from([1.7]), DType::I64).to_vec::<i64>(), [1]);
 /// ```
+#[track_caller]
 pub fn cast(x: Array, dtype: DType) -> Array {
     if x.dtype() == dtype {
         return x;
+    }
+    if x.dtype().is_complex() && !dtype.is_complex() && dtype != DType::Bool {
+        not_real(x.dtype(), dtype);
     }
     with_dtype!(dtype, T => super::run(const { &Definition::cast::<T>() }, [x]))
 }
@@ -62,7 +67,7 @@ pub(crate) static CAST_TO_I64: Definition = Definition::cast::<i64>();
 const fn where_of<T: Element>() -> Definition {
     Definition::choice(
         Some(T::DTYPE),
-        |_| Some(where_formula(T::DTYPE.kind())),
+        |_| (!T::DTYPE.is_complex()).then(|| where_formula(T::DTYPE.kind())),
         run_where::<T::Accumulator>,
     )
 }
@@ -80,13 +85,14 @@ fn where_formula(kind: Kind) -> Formula {
         Kind::Truth => Type::Truth,
         Kind::Integer => Type::Integer,
         Kind::Float => Type::Number,
+        Kind::Complex => crate::dtype::not_complex(),
     };
     Formula::trace_of(&[Type::Truth, value, value], 0, |x, _| match kind {
         Kind::Truth => {
             let [condition, a, b] = [0, 1, 2].map(|i| x[i].truth().0);
             Part::Truth(Mask(condition & a | !condition & b))
         }
-        Kind::Integer | Kind::Float => Operation::Select.apply(x),
+        Kind::Integer | Kind::Float | Kind::Complex => Operation::Select.apply(x),
     })
 }
 
@@ -132,6 +138,9 @@ impl Array {
     /// floats to integers are rounded towards zero and saturate (NaN becomes 0), integers to
     /// smaller ones wrap around, and everything but zero is `true`.
     ///
+    /// # Panics
+    /// Panics if complex numbers are to become real ones.
+    ///
     /// ```
     /// use bibun_array::{Array, DType};
     /// let x = Array::from([1.7, -0.5, 0.0]);
@@ -139,6 +148,7 @@ impl Array {
     /// assert_eq!(x.cast(DType::Bool).to_vec::<bool>(), [true, true, false]);
     /// ```
     #[must_use]
+    #[track_caller]
     pub fn cast(&self, dtype: DType) -> Self {
         cast(self.clone(), dtype)
     }

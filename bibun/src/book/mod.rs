@@ -14,6 +14,7 @@ chapters! {
     Design: "design.md",
     Distributions: "distributions.md",
     Extensions: "extensions.md",
+    Fourier: "fourier.md",
     FromChainer: "from-chainer.md",
     FromJax: "from-jax.md",
     FromPyTorch: "from-pytorch.md",

@@ -176,7 +176,8 @@ pub enum GradientError {
 /// sum of all output elements. `f` may return one Variable or a `Vec` of them. It is called many
 /// times and must return the same result each time (a random function must start from the same
 /// state). Inputs must be far enough from kinks. They are f64, because f32 is too coarse to tell a
-/// wrong gradient from a rounded one; integer and bool inputs are held fixed.
+/// wrong gradient from a rounded one; integer and bool inputs are held fixed. Complex numbers, which
+/// are c128, are checked in both of their parts, along a last axis of two.
 ///
 /// Source: central differences at steps h, h/2, h/4, extrapolated to 0 (L. F. Richardson, 1911).
 ///
@@ -184,7 +185,7 @@ pub enum GradientError {
 /// Returns the first wrong gradient, with its input and position, or the error that `f` raised.
 ///
 /// # Panics
-/// Panics if an input has a float dtype other than f64.
+/// Panics if an input has a float dtype other than f64, or a complex one other than c128.
 ///
 /// ```
 /// use bibun::{gradient_check, GradientCheckOptions, GradientError, Variable};
@@ -218,17 +219,25 @@ pub fn gradient_check<R: Into<Vec<Variable>>>(
 ) -> Result<(), GradientError> {
     let options = &options.into();
     let (x, fixed): (Vec<_>, Vec<_>) =
-        (inputs.iter().enumerate()).partition(|(_, input)| input.dtype().is_float());
-    if let Some((i, input)) = x.iter().find(|(_, input)| input.dtype() != DType::F64) {
+        (inputs.iter().enumerate()).partition(|(_, input)| input.dtype().is_differentiable());
+    let is_double = |x: &Variable| matches!(x.dtype(), DType::F64 | DType::C128);
+    if let Some((i, input)) = x.iter().find(|(_, input)| !is_double(input)) {
         let what = format!(
-            "input {i} is {}; finite differences need f64",
+            "input {i} is {}; finite differences need f64 or c128",
             input.dtype()
         );
         raise(Error::argument("gradient_check", what));
     }
     let whole = |x: &[Variable]| {
         let mut all: Vec<(usize, Variable)> = fixed.iter().map(|&(i, x)| (i, x.clone())).collect();
-        all.extend(free_positions(inputs).zip(x.iter().cloned()));
+        // Complex numbers are checked in both directions.
+        let own = free_positions(inputs)
+            .zip(x)
+            .map(|(i, x)| match inputs[i].dtype() {
+                DType::C128 => (i, x.view_as_complex()),
+                _ => (i, x.clone()),
+            });
+        all.extend(own);
         all.sort_by_key(|&(i, _)| i);
         let all: Vec<Variable> = all.into_iter().map(|(_, x)| x).collect();
         floats(f(&all).into())
@@ -238,7 +247,10 @@ pub fn gradient_check<R: Into<Vec<Variable>>>(
             Some(name) => format!("input {i} ({name})"),
             None => format!("input {i}"),
         },
-        value: input.array(),
+        value: match input.dtype().is_complex() {
+            true => input.array().view_as_real(),
+            false => input.array(),
+        },
     });
     let arguments: Vec<Argument> = arguments.collect();
     let mut generator = Generator::new(options.seed);
@@ -286,7 +298,7 @@ pub(crate) struct Argument {
 /// Returns the positions of the inputs that have gradients.
 fn free_positions(inputs: &[Variable]) -> impl Iterator<Item = usize> {
     (inputs.iter().enumerate())
-        .filter(|(_, input)| input.dtype().is_float())
+        .filter(|(_, input)| input.dtype().is_differentiable())
         .map(|(i, _)| i)
 }
 
@@ -389,11 +401,15 @@ fn index_of(mut position: usize, shape: &[usize]) -> Vec<usize> {
 /// A function of a list of Variables.
 pub(crate) type Call<'a> = &'a dyn Fn(&[Variable]) -> Vec<Variable>;
 
-/// Returns the outputs that have derivatives.
+/// Returns the outputs that have derivatives, complex ones as their parts.
 pub(crate) fn floats(outputs: Vec<Variable>) -> Vec<Variable> {
-    let mut outputs = outputs;
-    outputs.retain(|y| y.dtype().is_float());
-    outputs
+    let outputs = outputs.into_iter();
+    let outputs = outputs.filter(|y| y.dtype().is_differentiable());
+    let parts = |y: Variable| match y.dtype().is_complex() {
+        true => y.view_as_real(),
+        false => y,
+    };
+    outputs.map(parts).collect()
 }
 
 /// Computes the gradients of `<w, f(x)>` by the reverse walk, with zeros where none arrives. It

@@ -948,7 +948,13 @@ fn format(dtype: DType) -> ([f64; 2], [f64; 2]) {
         DType::F16 => ([2f64.powi(-9); 2], [1e-4, 3e4]),
         DType::BF16 => ([2f64.powi(-6); 2], [1e-37, 1e30]),
         DType::F32 => ([2e-5, 1e-3], [1e-37, 1e30]),
-        DType::Bool | DType::U8 | DType::I32 | DType::I64 | DType::F64 => {
+        DType::Bool
+        | DType::U8
+        | DType::I32
+        | DType::I64
+        | DType::F64
+        | DType::C64
+        | DType::C128 => {
             unreachable!("{dtype} has no wider float")
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bibun_array::{Array, Shape, cpu};
 
 use crate::Variable;
-use crate::functions::ElementFunction;
+use crate::functions::{ElementFunction, complex, imag, real};
 
 type Call = Arc<dyn Fn(&[Variable]) -> Vec<Variable> + Send + Sync>;
 type Reference = Arc<dyn Fn(&[Array]) -> Vec<Array> + Send + Sync>;
@@ -56,6 +56,41 @@ impl Sample {
     pub(crate) fn input(mut self, shape: impl Into<Shape>, range: Range<f64>) -> Self {
         self.inputs.push((shape.into(), range));
         self
+    }
+
+    /// Creates a sample of a call with complex inputs, each of a shape and of ranges of its real and its
+    /// imaginary part. It is a function of these parts, so that all checks hold in both directions.
+    pub(crate) fn of_complex(
+        name: &'static str,
+        inputs: &[(Shape, [Range<f64>; 2])],
+        call: impl Fn(&[Variable]) -> Vec<Variable> + Send + Sync + 'static,
+        reference: impl Fn(&[Array]) -> Vec<Array> + Send + Sync + 'static,
+    ) -> Self {
+        let call = move |x: &[Variable]| {
+            let whole = x.chunks(2).map(|parts| complex(&parts[0], &parts[1]));
+            let y = call(&whole.collect::<Vec<_>>()).into_iter();
+            let parts = |y: Variable| match y.dtype().is_complex() {
+                true => vec![real(&y), imag(y)],
+                false => vec![y],
+            };
+            y.flat_map(parts).collect()
+        };
+        let reference = move |x: &[Array]| {
+            let whole = x
+                .chunks(2)
+                .map(|parts| Array::complex(&parts[0], &parts[1]));
+            let y = reference(&whole.collect::<Vec<_>>()).into_iter();
+            let parts = |y: Array| match y.dtype().is_complex() {
+                true => vec![y.real(), y.imag()],
+                false => vec![y],
+            };
+            y.flat_map(parts).collect()
+        };
+        let sample = Self::new(name, call, reference);
+        inputs.iter().fold(sample, |sample, (shape, ranges)| {
+            let [real, imag] = ranges.clone();
+            sample.input(shape, real).input(shape, imag)
+        })
     }
 
     /// Sets the formula of the function, with its given numbers.

@@ -95,8 +95,10 @@ fn epsilon(dtype: DType) -> f64 {
     match dtype {
         DType::BF16 => 0.5f64.powi(7),
         DType::F16 => 0.5f64.powi(10),
-        DType::F32 => f64::from(f32::EPSILON),
-        DType::F64 | DType::Bool | DType::U8 | DType::I32 | DType::I64 => f64::EPSILON,
+        DType::F32 | DType::C64 => f64::from(f32::EPSILON),
+        DType::F64 | DType::C128 | DType::Bool | DType::U8 | DType::I32 | DType::I64 => {
+            f64::EPSILON
+        }
     }
 }
 

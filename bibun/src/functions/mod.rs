@@ -10,8 +10,11 @@ mod families;
 mod activation;
 mod array;
 mod attention;
+mod complex;
 pub(crate) mod condition;
 mod convolution;
+#[cfg(feature = "fft")]
+mod fft;
 mod fused;
 mod linalg;
 mod loss;
@@ -36,8 +39,11 @@ pub(crate) use families::ElementFunction;
 pub use activation::*;
 pub use array::*;
 pub use attention::*;
+pub use complex::*;
 pub use convolution::*;
 pub use families::derivative;
+#[cfg(feature = "fft")]
+pub use fft::*;
 pub use linalg::*;
 pub use loss::*;
 pub use math::*;
@@ -59,7 +65,10 @@ pub(crate) fn samples() -> Vec<crate::conformance::Sample> {
         activation::samples(),
         array::samples(),
         attention::samples(),
+        complex::samples(),
         convolution::samples(),
+        #[cfg(feature = "fft")]
+        fft::samples(),
         linalg::samples(),
         loss::samples(),
         math::samples(),

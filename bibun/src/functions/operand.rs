@@ -1,6 +1,6 @@
 //! The operands of operators and functions of two arguments.
 
-use bibun_array::{Array, DType, Scalar, bf16, f16};
+use bibun_array::{Array, Complex, DType, Scalar, bf16, f16};
 
 use crate::call::{Whole, composite};
 use crate::error::mismatch;
@@ -12,7 +12,7 @@ use crate::variable::Variable;
 ///
 /// Two arrays are computed in [`DType::promote`] of their dtypes. A number takes the dtype of the
 /// other operand and never widens it, except that a float with integers or `bool` makes both `f64`,
-/// and an integer with `bool` makes both `i64`. An integer with integers must be representable in
+/// an integer with `bool` makes both `i64`, and a complex number makes both complex. An integer with integers must be representable in
 /// their dtype.
 ///
 /// ```
@@ -175,4 +175,17 @@ macro_rules! operand_from_numbers {
         }
     )*};
 }
-operand_from_numbers!(bool, u8, i32, i64, usize, f16, bf16, f32, f64, Scalar);
+operand_from_numbers!(
+    bool,
+    u8,
+    i32,
+    i64,
+    usize,
+    f16,
+    bf16,
+    f32,
+    f64,
+    Complex<f32>,
+    Complex<f64>,
+    Scalar
+);

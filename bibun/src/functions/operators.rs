@@ -1,12 +1,12 @@
 //! The operators `+ - * /` and `-x`, for every mix of Variables, references to them, arrays and
 //! Rust numbers on either side.
 //!
-//! On the left, numbers are only `f64` or `i32`, the types of literals: with two float types to
+//! On the left, numbers are only `f64`, `i32` and `Complex<f64>`: with two float types of literals to
 //! choose from, Rust could not infer the type of `2.0` in `(2.0 * x).exp()`.
 
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
-use bibun_array::Array;
+use bibun_array::{Array, Complex};
 
 use crate::functions::{Operand, add, divide, multiply, negative, subtract};
 use crate::variable::Variable;
@@ -34,7 +34,7 @@ macro_rules! operators {
                 *self = $function(&*self, b);
             }
         }
-        operators!(@left $Operator::$operator => $function, f64, i32, Array, &Array);
+        operators!(@left $Operator::$operator => $function, f64, i32, Complex<f64>, Array, &Array);
     )+};
     (@left $Operator:ident::$operator:ident => $function:ident, $($Left:ty),+) => {$(
         impl $Operator<Variable> for $Left {

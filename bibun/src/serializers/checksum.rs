@@ -62,6 +62,8 @@ fn array(hash: &mut Hash, x: &Array) {
         DType::BF16 => b"E",
         DType::F32 => b"f",
         DType::F64 => b"d",
+        DType::C64 => b"F",
+        DType::C128 => b"D",
     });
     number(hash, x.rank());
     for &size in x.shape().iter() {

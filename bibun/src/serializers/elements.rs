@@ -5,8 +5,12 @@ use bibun_array::{Array, DType, Element, bf16, cpu, f16};
 /// Calls `each` with the bytes of the elements in row-major order, in chunks.
 pub(crate) fn little_endian<E>(
     x: &Array,
-    each: impl FnMut(&[u8]) -> Result<(), E>,
+    mut each: impl FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<(), E> {
+    parts(x, &mut each)
+}
+
+fn parts<E>(x: &Array, each: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
     match x.dtype() {
         DType::Bool => convert(x, |x: bool| [u8::from(x)], each),
         DType::U8 => convert(x, u8::to_le_bytes, each),
@@ -16,6 +20,7 @@ pub(crate) fn little_endian<E>(
         DType::BF16 => convert(x, bf16::to_le_bytes, each),
         DType::F32 => convert(x, f32::to_le_bytes, each),
         DType::F64 => convert(x, f64::to_le_bytes, each),
+        DType::C64 | DType::C128 => parts(&x.view_as_real(), each),
     }
 }
 

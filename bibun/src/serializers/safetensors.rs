@@ -62,7 +62,8 @@ impl State {
 /// The file appears complete or not at all ([`write_whole`]).
 ///
 /// # Errors
-/// Returns an error if the file cannot be written, or an array is called `__metadata__`.
+/// Returns an error if the file cannot be written, an array is called `__metadata__`, or one is
+/// `c128`, which the format does not have.
 pub fn save_safetensors(path: impl AsRef<Path>, state: &State) -> Result<(), FileError> {
     write_whole(path, |file| write(state, file))
 }
@@ -106,7 +107,13 @@ fn write(state: &State, file: &mut impl Write) -> Result<(), FileError> {
                 "no array can be called `{name}`"
             )));
         }
-        let dtype = x.dtype().safetensors();
+        let Some(dtype) = x.dtype().safetensors() else {
+            let what = format!(
+                "`{name}` is {}, for which the format has no name; cast it to another dtype",
+                x.dtype()
+            );
+            return Err(FileError::format(what));
+        };
         let start = end;
         end += x.size() * x.dtype().size();
         let entry = json!({ "dtype": dtype, "shape": x.shape()[..], "data_offsets": [start, end] });
@@ -202,6 +209,11 @@ fn decode(dtype: Dtype, shape: &[usize], data: &[u8]) -> Result<Array, String> {
     match dtype {
         Dtype::BOOL => elements(data, shape, |[x]| x != 0),
         Dtype::F64 => elements(data, shape, f64::from_le_bytes),
+        Dtype::C64 => elements(data, shape, |x: [u8; 8]| {
+            let (real, imag) = x.split_at(4);
+            let part = |bytes: &[u8]| bytes.try_into().map_or(0.0, f32::from_le_bytes);
+            bibun_array::Complex::new(part(real), part(imag))
+        }),
         Dtype::F32 => elements(data, shape, f32::from_le_bytes),
         Dtype::F16 => elements(data, shape, f16::from_le_bytes),
         Dtype::BF16 => elements(data, shape, bf16::from_le_bytes),
@@ -225,7 +237,7 @@ fn decode(dtype: Dtype, shape: &[usize], data: &[u8]) -> Result<Array, String> {
             array
         }
         other => {
-            let expected = "expected BOOL, I8 to I64, U8 to U64, BF16, F16, F32 or F64";
+            let expected = "expected BOOL, I8 to I64, U8 to U64, BF16, F16, F32, F64 or C64";
             Err(format!("the dtype is {other}, {expected}"))
         }
     }

@@ -162,6 +162,10 @@ impl Function for Known {
         Ok(vec![Spec::new(self.loss.shape(), self.loss.dtype())])
     }
 
+    fn takes_complex(&self) -> bool {
+        true
+    }
+
     fn forward(&self, _: Vec<Array>) -> Vec<Array> {
         vec![self.loss.clone()]
     }

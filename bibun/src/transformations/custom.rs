@@ -263,6 +263,10 @@ impl Function for Call {
         Err(Mismatch::KNOWN_BY_RUNNING)
     }
 
+    fn takes_complex(&self) -> bool {
+        true
+    }
+
     /// Runs the function. Captured values are constants.
     fn forward(&self, inputs: Vec<Array>) -> Vec<Array> {
         let inputs: Vec<Variable> = inputs.into_iter().map(Variable::constant).collect();

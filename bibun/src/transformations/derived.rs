@@ -195,6 +195,6 @@ pub(crate) fn pull_through(
         scope::is_recording() && (paths.leave() || sources.any(Variable::has_history));
     let cotangents = cotangents
         .into_iter()
-        .map(|gy| gy.dtype().is_float().then_some(gy));
+        .map(|gy| gy.dtype().is_differentiable().then_some(gy));
     paths.pull_back(cotangents.collect(), create_graph)
 }

@@ -101,6 +101,10 @@ fn differentiate<A: Tree, Y: Objective>(
     let leaves = float_leaves(function, x);
     let traced = Traced::run(leaves, f, x);
     let loss = traced.output.loss().spec();
+    if loss.dtype.is_complex() {
+        let what = format!("the function gives {loss}; {}", crate::reverse::REAL_LOSS);
+        raise(Error::argument(function, what));
+    }
     if loss.shape.size() != 1 || !loss.dtype.is_float() {
         let what = format!(
             "the function gives {loss}; to have a gradient it must give a single float (jacobian \
@@ -225,7 +229,7 @@ impl<A: Tree, Y: Tree> Pullback<A, Y> {
         let cotangents = outputs.matching("vjp", ["the result", "the cotangent"], cotangent);
         let cotangents = cotangents
             .into_iter()
-            .map(|gy| gy.dtype().is_float().then_some(gy));
+            .map(|gy| gy.dtype().is_differentiable().then_some(gy));
         let gradients = self.traced.pull_back(cotangents.collect());
         self.traced.leaves.derivatives(&self.argument, &gradients)
     }

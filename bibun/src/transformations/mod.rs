@@ -111,7 +111,7 @@ fn float_leaves<A: Tree>(function: &'static str, argument: &A) -> Leaves {
         raise(Error::argument(function, what));
     }
     for (name, x) in leaves.names.iter().zip(&leaves.variables) {
-        if !x.dtype().is_float() {
+        if !x.dtype().is_differentiable() {
             let of = if name.is_empty() { "" } else { " at " };
             let what = format!(
                 "the argument{of}{name} is {}, and there is no derivative by integers or bools; \

@@ -215,6 +215,10 @@ impl Function for Change {
         Ok(old.into_iter().collect())
     }
 
+    fn takes_complex(&self) -> bool {
+        true
+    }
+
     fn forward(&self, values: Vec<Array>) -> Vec<Array> {
         let old = self.buffer.replace(|old| (self.rule)(old, values.clone()));
         self.returns_old.then_some(old).into_iter().collect()

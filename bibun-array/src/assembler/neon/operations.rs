@@ -103,6 +103,7 @@ impl Lowering<'_, Neon> {
         let width = match dtype {
             DType::F32 | DType::F64 | DType::I64 => self.width(step.value),
             DType::Bool | DType::U8 | DType::I32 | DType::F16 | DType::BF16 => Width::V8,
+            DType::C64 | DType::C128 => crate::dtype::not_complex(),
         };
         let loaded = self.value(Description {
             width,
@@ -125,6 +126,7 @@ impl Lowering<'_, Neon> {
                 let halves = self.convert(arm::WIDEN_WORDS, single, words);
                 self.tested(arm::TEST, Type::Single, &[halves, halves])
             }
+            DType::C64 | DType::C128 => crate::dtype::not_complex(),
         })
     }
 
@@ -153,6 +155,7 @@ impl Lowering<'_, Neon> {
                     let opcode = arm::shift_right(Shape::B8, 7);
                     self.with(opcode, Form::Shift(7), Width::V8, &[bytes])
                 }
+                DType::C64 | DType::C128 => crate::dtype::not_complex(),
             };
             let what = Instruction::on_registers(Form::Store(result, copy as u8));
             self.instruct(what, None, &[value]);

@@ -23,6 +23,7 @@ pub(super) fn load(dtype: DType, level: Level) -> (Opcode, usize) {
         (DType::U8, _) => (x86::WIDEN_BYTES[1], 8),
         (DType::Bool, Level::Avx512) => (x86::LOAD_BYTES, 1),
         (DType::Bool, Level::Avx2) => (x86::WIDEN_BYTES[0], 4),
+        (DType::C64 | DType::C128, _) => crate::dtype::not_complex(),
     }
 }
 
@@ -69,6 +70,7 @@ impl Lowering<'_, Level> {
             DType::I32 => (half(full), Some(x86::WIDEN_INTEGERS)),
             DType::U8 => (Width::V16, Some(x86::WIDEN_BYTES[1])),
             DType::Bool | DType::I64 | DType::BF16 | DType::F32 | DType::F64 => (full, None),
+            DType::C64 | DType::C128 => crate::dtype::not_complex(),
         };
         let (width, widened) = if is_one {
             (width, widened)
@@ -96,6 +98,7 @@ impl Lowering<'_, Level> {
             }
             (DType::U8 | DType::I32 | DType::I64, _) => loaded,
             (DType::F16 | DType::F32 | DType::F64, _) => loaded,
+            (DType::C64 | DType::C128, _) => crate::dtype::not_complex(),
         })
     }
 
@@ -142,6 +145,7 @@ impl Lowering<'_, Level> {
                 },
                 (DType::U8, Level::Avx512) => (x86::STORE_LOW_BYTES, value),
                 (DType::U8, Level::Avx2) => self.low_bytes(value),
+                (DType::C64 | DType::C128, _) => crate::dtype::not_complex(),
             };
             let width = match of {
                 Type::Truth => Width::V16,

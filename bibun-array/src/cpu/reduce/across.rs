@@ -178,7 +178,14 @@ impl ColumnSums {
         match dtype {
             DType::F32 => Self::F32(Columns::new(width)),
             DType::F64 => Self::F64(Columns::new(width)),
-            DType::Bool | DType::U8 | DType::I32 | DType::I64 | DType::F16 | DType::BF16 => {
+            DType::Bool
+            | DType::U8
+            | DType::I32
+            | DType::I64
+            | DType::F16
+            | DType::BF16
+            | DType::C64
+            | DType::C128 => {
                 unreachable!("`column_piece` was asked")
             }
         }

@@ -51,6 +51,7 @@ pub(super) fn reduce(reduction: Reduce, x: &Array, axes: &[usize]) -> Array {
         (_, Accumulator::I64) => reduce_numbers::<i64>(reduction, x, axes),
         (_, Accumulator::F32) => reduce_numbers::<f32>(reduction, x, axes),
         (_, Accumulator::F64) => reduce_numbers::<f64>(reduction, x, axes),
+        (_, Accumulator::C64 | Accumulator::C128) => crate::dtype::not_complex(),
     }
 }
 
@@ -280,7 +281,13 @@ pub(crate) fn reduce_rows(reduction: Reduce, x: Slice<'_>, width: usize, out: Sl
         Slice::F32(x) => rows(reduction, x, width, out),
         Slice::F64(x) => rows(reduction, x, width, out),
         Slice::I64(x) => rows(reduction, x, width, out),
-        Slice::Bool(_) | Slice::U8(_) | Slice::I32(_) | Slice::F16(_) | Slice::BF16(_) => {
+        Slice::Bool(_)
+        | Slice::U8(_)
+        | Slice::I32(_)
+        | Slice::F16(_)
+        | Slice::BF16(_)
+        | Slice::C64(_)
+        | Slice::C128(_) => {
             unreachable!("`reduces_rows` was asked")
         }
     }

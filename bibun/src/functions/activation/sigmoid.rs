@@ -15,7 +15,7 @@ unary! {
     /// use bibun::{functions::sigmoid, Variable};
     /// assert_eq!(sigmoid(Variable::new([0.0, 1000.0])).to_vec::<f64>(), [0.5, 1.0]);
     /// ```
-    sigmoid(x) -> Sigmoid {
+    sigmoid(x) via to_differentiable -> Sigmoid {
         operation: Sigmoid,
         // Not y (1 - y), which is 0 as soon as y is 1.
         fused(x; gy): gy * x.logistic_density(),

@@ -2,15 +2,21 @@
 
 use bibun_array::{Array, DType, ops};
 
+use crate::error::{Error, raise};
 use crate::function::{Mismatch, Spec};
 use crate::functions::families::{Linear, LinearRule, method};
+use crate::functions::real;
 use crate::variable::Variable;
 
 /// Casts x to another dtype; returns x itself if it has this dtype already.
 ///
 /// Shapes: x any → the same. Types: all, to all; floats are rounded towards zero to
 /// integers.
-/// Gradient: `gy`, cast to the dtype of x, between floats; integers and bools have none.
+/// Gradient: `gy`, cast to the dtype of x, between floats and complex numbers, of its real part if x
+/// is real; integers and bools have none.
+///
+/// # Panics
+/// Panics if complex numbers are to become real ones: take [`real`], `imag`, `abs` or `angle`.
 ///
 /// ```
 /// use bibun::{array::DType, functions::cast, Variable};
@@ -28,10 +34,33 @@ pub fn cast(x: impl Into<Variable>, dtype: DType) -> Variable {
 }
 method!(cast, dtype: DType);
 
-/// Returns x itself if its elements are floats, and casts it to f64 otherwise.
+/// Returns x itself if its elements are floats, and casts it to f64 otherwise. Complex numbers are an
+/// error.
 #[track_caller]
 pub(crate) fn to_float(x: Variable) -> Variable {
+    to_float_of("cast", x)
+}
+
+/// Does the same, for a function of this name.
+#[track_caller]
+pub(crate) fn to_float_of(function: &'static str, x: Variable) -> Variable {
     if x.dtype().is_float() {
+        return x;
+    }
+    if x.dtype().is_complex() {
+        let what = format!(
+            "x is {}, and must be real: take `real`, `imag`, `abs` or `angle` of it",
+            x.dtype()
+        );
+        raise(Error::argument(function, what));
+    }
+    cast(x, DType::F64)
+}
+
+/// Returns x itself if its elements are floats or complex numbers, and casts it to f64 otherwise.
+#[track_caller]
+pub(crate) fn to_differentiable(x: Variable) -> Variable {
+    if x.dtype().is_differentiable() {
         x
     } else {
         cast(x, DType::F64)
@@ -90,12 +119,21 @@ impl LinearRule for Cast {
         "cast"
     }
     fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
+        if x.dtype.is_complex() && !self.0.is_complex() && self.0 != DType::Bool {
+            let must = format!(
+                "complex numbers do not become {}; take `real`, `imag`, `abs` or `angle`",
+                self.0
+            );
+            return Err(Mismatch::new(&[("x", x)], must));
+        }
         Ok(Spec::new(&x.shape, self.0))
     }
     fn forward(&self, x: Array) -> Array {
         ops::cast(x, self.0)
     }
     fn transpose(&self, x: &Spec, gy: Variable) -> Variable {
+        // A real number changes the real part alone.
+        let gy = if x.dtype.is_complex() { gy } else { real(gy) };
         cast(gy, x.dtype)
     }
 }

@@ -100,6 +100,10 @@ impl Function for Concat {
         Ok([Spec::new(first.shape.replaced(axis, size), first.dtype)])
     }
 
+    fn takes_complex(&self) -> bool {
+        true
+    }
+
     fn forward(&self, xs: Vec<Array>) -> [Array; 1] {
         let xs: Vec<&Array> = xs.iter().collect();
         [bibun_array::concat(&xs, self.axis as isize)]

@@ -217,6 +217,10 @@ impl Function for Pad {
         Ok([Spec::new(shape, x.dtype)])
     }
 
+    fn takes_complex(&self) -> bool {
+        true
+    }
+
     fn forward(&self, [x]: [Array; 1]) -> [Array; 1] {
         [x.pad(&self.widths, self.value)]
     }

@@ -202,6 +202,10 @@ impl Function for Split {
         Ok(starts.zip(stops).map(part).collect())
     }
 
+    fn takes_complex(&self) -> bool {
+        true
+    }
+
     fn forward(&self, [x]: [Array; 1]) -> Vec<Array> {
         x.split_at(&self.positions, self.axis as isize)
     }

@@ -68,6 +68,10 @@ impl BilinearRule for ConvolutionProduct {
         Ok(Spec::new(self.convolution.shape(self.made, n), a.dtype))
     }
 
+    fn takes_complex(&self) -> bool {
+        false
+    }
+
     fn forward(&self, a: Array, b: Array) -> Array {
         self.convolution.product(self.made, &a, &b)
     }
@@ -209,6 +213,10 @@ impl LinearRule for Patches {
     fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
         let sizes = [x.shape[0], 1, self.0.positions().size(), self.seen()];
         Ok(Spec::new(sizes, x.dtype))
+    }
+
+    fn takes_complex(&self) -> bool {
+        false
     }
 
     fn forward(&self, x: Array) -> Array {

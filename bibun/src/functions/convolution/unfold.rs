@@ -221,6 +221,10 @@ impl LinearRule for Unfold {
         Ok(Spec::new([n, depth, self.0.count()], x.dtype))
     }
 
+    fn takes_complex(&self) -> bool {
+        false
+    }
+
     fn forward(&self, x: Array) -> Array {
         let patches = &self.0;
         let [n, c, ..] = x.shape().dims::<4>().expect("checked by the shape rule");
@@ -273,6 +277,10 @@ impl LinearRule for Fold {
         };
         let [h, w] = self.0.size;
         Ok(Spec::new([n, depth / stencil, h, w], x.dtype))
+    }
+
+    fn takes_complex(&self) -> bool {
+        false
     }
 
     fn forward(&self, x: Array) -> Array {

@@ -8,6 +8,7 @@ use crate::batch::Batched;
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
+use crate::functions::conj;
 use crate::variable::Variable;
 
 /// The rules of one bilinear function.
@@ -21,10 +22,15 @@ pub(crate) trait BilinearRule: Clone + fmt::Debug + Send + Sync + 'static {
     /// Computes the value.
     fn forward(&self, a: Array, b: Array) -> Array;
 
-    /// Computes the cotangent of `a`, given its spec, from `b`.
+    /// Returns whether complex numbers are taken. Defaults to `true`.
+    fn takes_complex(&self) -> bool {
+        true
+    }
+
+    /// Computes the cotangent of `a`, given its spec, from the conjugate of `b`.
     fn transpose_a(&self, a: &Spec, b: Variable, gy: Variable) -> Variable;
 
-    /// Computes the cotangent of `b`, given its spec, from `a`.
+    /// Computes the cotangent of `b`, given its spec, from the conjugate of `a`.
     fn transpose_b(&self, b: &Spec, a: Variable, gy: Variable) -> Variable;
 
     /// Applies the function to all batch elements; at least one of `a` and `b` has a batch axis.
@@ -64,6 +70,10 @@ impl<R: BilinearRule> Function for Bilinear<R> {
         Ok([self.0.shape(a, b)?])
     }
 
+    fn takes_complex(&self) -> bool {
+        self.0.takes_complex()
+    }
+
     fn forward(&self, [a, b]: [Array; 2]) -> [Array; 1] {
         [self.0.forward(a, b)]
     }
@@ -71,11 +81,11 @@ impl<R: BilinearRule> Function for Bilinear<R> {
     fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 2] {
         let ga = || {
             self.0
-                .transpose_a(cx.input_spec(0), cx.input(1), gy.clone())
+                .transpose_a(cx.input_spec(0), conj(cx.input(1)), gy.clone())
         };
         let gb = || {
             self.0
-                .transpose_b(cx.input_spec(1), cx.input(0), gy.clone())
+                .transpose_b(cx.input_spec(1), conj(cx.input(0)), gy.clone())
         };
         [cx.needs(0).then(ga), cx.needs(1).then(gb)]
     }
@@ -98,6 +108,10 @@ impl<R: BilinearRule> Function for Bilinear<R> {
         cx: &Context<'_>,
         [gy]: [ExampleCotangent; 1],
     ) -> [Option<ExampleGradient>; 2] {
+        // Factors are kept as they are, and not as their conjugates.
+        if gy.cotangent.dtype().is_complex() {
+            return [0, 1].map(|i| cx.needs(i).then_some(ExampleGradient::Unknown));
+        }
         self.0.per_example(cx, gy)
     }
 }

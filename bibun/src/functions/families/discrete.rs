@@ -22,6 +22,11 @@ pub(crate) trait DiscreteRule: Clone + fmt::Debug + Send + Sync + 'static {
     /// Returns the output's shape and dtype.
     fn shape(&self, inputs: Inputs<Self, &Spec>) -> Result<Spec, Mismatch>;
 
+    /// Returns whether complex numbers are taken. Defaults to `false`.
+    fn takes_complex(&self) -> bool {
+        false
+    }
+
     /// Computes the value.
     fn forward(&self, inputs: Inputs<Self, Array>) -> Array;
 
@@ -66,6 +71,10 @@ impl<R: DiscreteRule> Function for Discrete<R> {
 
     fn shape(&self, inputs: Inputs<R, &Spec>) -> Result<[Spec; 1], Mismatch> {
         Ok([self.0.shape(inputs)?])
+    }
+
+    fn takes_complex(&self) -> bool {
+        self.0.takes_complex()
     }
 
     fn forward(&self, inputs: Inputs<R, Array>) -> [Array; 1] {

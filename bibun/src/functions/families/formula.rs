@@ -19,6 +19,7 @@ use crate::batch::Batched;
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Arity, Fixed, Function, Mismatch, Needs, Saved, Spec, Variadic, no_rule};
+use crate::functions::conj;
 use crate::functions::math::of_operation;
 use crate::variable::Variable;
 
@@ -335,6 +336,10 @@ impl<A: Arity> Function for Elements<A> {
         Ok([first.clone()])
     }
 
+    fn takes_complex(&self) -> bool {
+        self.1.takes(DType::C64)
+    }
+
     fn forward(&self, mut inputs: A::Of<Array>) -> [Array; 1] {
         [run_kernel(&self.1, inputs.as_mut())]
     }
@@ -349,7 +354,12 @@ impl<A: Arity> Function for Elements<A> {
             // The last input that needs the cotangent takes it, so that its memory may be reused.
             let last = (i + 1..count).all(|later| !cx.needs(later));
             let gy = if last { gy.take() } else { gy.clone() };
-            self.partial(i, cx, gy.expect("taken by the last only"))
+            let gy = gy.expect("taken by the last only");
+            // The partial derivative is linear in its factor, and analytic in all else.
+            match gy.dtype().is_complex() {
+                true => self.partial(i, cx, conj(gy)).map(conj),
+                false => self.partial(i, cx, gy),
+            }
         }))
     }
 
@@ -535,6 +545,11 @@ macro_rules! shapes_and_types {
     (unary) => {
         $crate::functions::families::shapes_and_types!(unary "floats; integers give f64.")
     };
+    (unary to_differentiable) => {
+        $crate::functions::families::shapes_and_types!(
+            unary "floats and complex numbers; integers give f64."
+        )
+    };
     (unary to_number) => {
         $crate::functions::families::shapes_and_types!(unary "all; bool gives i64.")
     };
@@ -559,6 +574,11 @@ macro_rules! shapes_and_types {
     (binary to_float) => {
         $crate::functions::families::shapes_and_types!(
             binary "floats, promoted; integers give f64."
+        )
+    };
+    (binary to_differentiable) => {
+        $crate::functions::families::shapes_and_types!(
+            binary "floats and complex numbers, promoted; integers give f64."
         )
     };
     (binary to_number) => {
@@ -599,7 +619,7 @@ macro_rules! unary {
                 x: impl Into<$crate::Variable>
                 $(, $parameter: impl Into<$crate::functions::Operand>)*
             ) -> $crate::Variable {
-                let x = $crate::functions::families::unary!(@convert x $($convert)?);
+                let x = $crate::functions::families::unary!(@convert $name x $($convert)?);
                 $crate::functions::families::unary!(@call $name, $Rule, x $(, $parameter)*)
             }
 
@@ -676,8 +696,10 @@ macro_rules! unary {
             },
         ));
     };
-    (@convert $x:ident) => { $crate::functions::to_float($x.into()) };
-    (@convert $x:ident $convert:ident) => { $crate::functions::$convert($x.into()) };
+    (@convert $name:ident $x:ident) => {
+        $crate::functions::to_float_of(stringify!($name), $x.into())
+    };
+    (@convert $name:ident $x:ident $convert:ident) => { $crate::functions::$convert($x.into()) };
     ($($entries:tt)+) => {
         $crate::functions::families::unary! { samples in samples; $($entries)+ }
     };

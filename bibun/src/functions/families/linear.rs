@@ -25,8 +25,15 @@ pub(crate) trait LinearRule: Clone + fmt::Debug + Send + Sync + 'static {
     /// Computes the value.
     fn forward(&self, x: Array) -> Array;
 
-    /// Applies the transposed map to a cotangent, given the spec of the input.
+    /// Applies the transposed map (of complex numbers: its conjugate) to a cotangent, given the spec of
+    /// the input.
     fn transpose(&self, x: &Spec, gy: Variable) -> Variable;
+
+    /// Returns whether complex numbers are taken, of which both parts are mapped in the same way.
+    /// Defaults to `true`.
+    fn takes_complex(&self) -> bool {
+        true
+    }
 
     /// Applies the function to all batch elements of `x`, whose batch axis is `axis`. Defaults to
     /// the rule of elementwise functions.
@@ -82,6 +89,10 @@ impl<R: LinearRule> Function for Linear<R> {
 
     fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {
         Ok([self.0.shape(x)?])
+    }
+
+    fn takes_complex(&self) -> bool {
+        self.0.takes_complex()
     }
 
     fn forward(&self, [x]: [Array; 1]) -> [Array; 1] {

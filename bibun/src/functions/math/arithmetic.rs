@@ -61,7 +61,7 @@ binary_function! {
     /// use bibun::Variable;
     /// assert_eq!((1.0 / Variable::new([2.0, 4.0])).to_vec::<f64>(), [0.5, 0.25]);
     /// ```
-    divide(a, b) via to_float -> Divide;
+    divide(a, b) via to_differentiable -> Divide;
     operation: Divide;
     derivative(b; gy): gy / b;
     derivative(b, y; gy): -(gy * y / b);

@@ -249,7 +249,14 @@ fn power_of(table: impl Iterator<Item = i64>, places: Array, dtype: DType) -> Ar
     let wrapped = |power: i64| match dtype {
         DType::U8 => i64::from(power as u8),
         DType::I32 => i64::from(power as i32),
-        DType::I64 | DType::Bool | DType::F16 | DType::BF16 | DType::F32 | DType::F64 => power,
+        DType::I64
+        | DType::Bool
+        | DType::F16
+        | DType::BF16
+        | DType::F32
+        | DType::F64
+        | DType::C64
+        | DType::C128 => power,
     };
     let table = Array::from(table.map(wrapped).collect::<Vec<i64>>()).cast(dtype);
     table.to(places.device()).take(&places, 0)

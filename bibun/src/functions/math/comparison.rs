@@ -33,6 +33,10 @@ impl<const N: usize> DiscreteRule for Predicate<N> {
         Ok(Spec::new(&inputs[0].shape, DType::Bool))
     }
 
+    fn takes_complex(&self) -> bool {
+        true
+    }
+
     fn forward(&self, inputs: [Array; N]) -> Array {
         (self.forward)(inputs)
     }
@@ -280,6 +284,10 @@ impl Function for Where {
             ));
         }
         Ok([a.clone()])
+    }
+
+    fn takes_complex(&self) -> bool {
+        true
     }
 
     fn forward(&self, [condition, a, b]: [Array; 3]) -> [Array; 1] {

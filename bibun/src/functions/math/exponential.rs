@@ -22,7 +22,7 @@ unary! {
     /// use bibun::{functions::exp, Variable};
     /// assert_eq!(exp(Variable::new([0.0, -1000.0])).to_vec::<f64>(), [1.0, 0.0]);
     /// ```
-    exp(x) -> Exp {
+    exp(x) via to_differentiable -> Exp {
         operation: Exp,
         derivative(y; gy): gy * y,
         sample: (-2.0..2.0, f64::exp),
@@ -36,7 +36,7 @@ unary! {
     /// use bibun::{functions::exp2, Variable};
     /// assert_eq!(exp2(Variable::new([3.0, -1.0])).to_vec::<f64>(), [8.0, 0.5]);
     /// ```
-    exp2(x) -> Exp2 {
+    exp2(x) via to_differentiable -> Exp2 {
         operation: Exp2,
         derivative(y; gy): gy * y * std::f64::consts::LN_2,
         sample: (-2.0..2.0, f64::exp2),
@@ -50,7 +50,7 @@ unary! {
     /// use bibun::{functions::expm1, Variable};
     /// assert_eq!(expm1(Variable::new([0.0, 1e-20])).to_vec::<f64>(), [0.0, 1e-20]);
     /// ```
-    expm1(x) -> Expm1 {
+    expm1(x) via to_differentiable -> Expm1 {
         operation: Expm1,
         derivative(x; gy): gy * x.exp(),
         sample: (-2.0..2.0, f64::exp_m1),
@@ -64,7 +64,7 @@ unary! {
     /// use bibun::{functions::log, Variable};
     /// assert_eq!(log(Variable::new([1.0, 0.0])).to_vec::<f64>(), [0.0, f64::NEG_INFINITY]);
     /// ```
-    log(x) -> Log {
+    log(x) via to_differentiable -> Log {
         operation: Log,
         derivative(x; gy): gy / x,
         sample: (0.3..3.0, f64::ln),
@@ -78,7 +78,7 @@ unary! {
     /// use bibun::{functions::log2, Variable};
     /// assert_eq!(log2(Variable::new([8.0, 0.5])).to_vec::<f64>(), [3.0, -1.0]);
     /// ```
-    log2(x) -> Log2 {
+    log2(x) via to_differentiable -> Log2 {
         operation: Log2,
         derivative(x; gy): gy / x * std::f64::consts::LOG2_E,
         sample: (0.3..3.0, f64::log2),
@@ -92,7 +92,7 @@ unary! {
     /// use bibun::{functions::log10, Variable};
     /// assert_eq!(log10(Variable::new([1.0, 1000.0])).to_vec::<f64>(), [0.0, 3.0]);
     /// ```
-    log10(x) -> Log10 {
+    log10(x) via to_differentiable -> Log10 {
         operation: Log10,
         derivative(x; gy): gy / x * std::f64::consts::LOG10_E,
         sample: (0.3..3.0, f64::log10),
@@ -107,7 +107,7 @@ unary! {
     /// use bibun::{functions::log1p, Variable};
     /// assert_eq!(log1p(Variable::new([0.0, 1e-20])).to_vec::<f64>(), [0.0, 1e-20]);
     /// ```
-    log1p(x) -> Log1p {
+    log1p(x) via to_differentiable -> Log1p {
         operation: Log1p,
         derivative(x; gy): gy / (x + 1.0),
         sample: (-0.6..2.0, f64::ln_1p),

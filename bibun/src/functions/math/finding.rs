@@ -155,6 +155,10 @@ impl DiscreteRule for Truth {
     fn shape(&self, [x]: [&Spec; 1]) -> Result<Spec, Mismatch> {
         Ok(Spec::new(self.over.reduced(&x.shape), DType::Bool))
     }
+    fn takes_complex(&self) -> bool {
+        true
+    }
+
     fn forward(&self, [x]: [Array; 1]) -> Array {
         match self.name {
             "all" => x.all(self.over.axes()),

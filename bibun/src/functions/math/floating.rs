@@ -168,6 +168,9 @@ method!(nan_to_num);
 #[track_caller]
 pub fn nan_to_num_with(x: impl Into<Variable>, nan: f64, above: f64, below: f64) -> Variable {
     let x = x.into();
+    if x.dtype().is_complex() {
+        return to_float(x);
+    }
     match x.dtype().is_float() {
         true => call(NanToNum::function(), &[nan, above, below], [x]),
         false => x,

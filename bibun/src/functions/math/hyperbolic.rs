@@ -11,7 +11,7 @@ unary! {
     /// use bibun::{functions::sinh, Variable};
     /// assert_eq!(sinh(Variable::new([0.0, 1e-20])).to_vec::<f64>(), [0.0, 1e-20]);
     /// ```
-    sinh(x) -> Sinh {
+    sinh(x) via to_differentiable -> Sinh {
         operation: Sinh,
         derivative(x; gy): gy * x.cosh(),
         sample: (-2.0..2.0, f64::sinh),
@@ -25,7 +25,7 @@ unary! {
     /// use bibun::{functions::cosh, Variable};
     /// assert_eq!(cosh(Variable::new([0.0])).to_vec::<f64>(), [1.0]);
     /// ```
-    cosh(x) -> Cosh {
+    cosh(x) via to_differentiable -> Cosh {
         operation: Cosh,
         derivative(x; gy): gy * x.sinh(),
         sample: (-2.0..2.0, f64::cosh),
@@ -41,7 +41,7 @@ unary! {
     /// let x = Variable::new([0.0, 0.5]);
     /// assert_eq!(tanh(&x).to_vec::<f64>(), [0.0, 0.5f64.tanh()]);
     /// ```
-    tanh(x) -> Tanh {
+    tanh(x) via to_differentiable -> Tanh {
         operation: Tanh,
         // Not 1 - y², which is 0 as soon as y is 1.
         fused(x; gy): gy * (x * 2.0).logistic_density() * 4.0,

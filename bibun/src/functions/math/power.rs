@@ -2,11 +2,12 @@
 
 use bibun_array::{Array, Number, ops};
 
+use crate::call::composite;
 use crate::function::{Fixed, Mismatch, Spec};
 use crate::functions::families::{
     Discrete, DiscreteRule, ElementFunction, call, element_function, function_type, method, unary,
 };
-use crate::functions::{Operand, to_float, to_number};
+use crate::functions::{Operand, exp, log, to_differentiable, to_number};
 use crate::variable::Variable;
 
 unary! {
@@ -20,7 +21,7 @@ unary! {
     /// use bibun::{functions::sqrt, Variable};
     /// assert_eq!(sqrt(Variable::new([4.0, 9.0])).to_vec::<f64>(), [2.0, 3.0]);
     /// ```
-    sqrt(x) -> Sqrt {
+    sqrt(x) via to_differentiable -> Sqrt {
         operation: Sqrt,
         derivative(y; gy): gy * 0.5 / y,
         sample: (0.3..3.0, f64::sqrt),
@@ -34,7 +35,7 @@ unary! {
     /// use bibun::{functions::rsqrt, Variable};
     /// assert_eq!(rsqrt(Variable::new([4.0, 0.25])).to_vec::<f64>(), [0.5, 2.0]);
     /// ```
-    rsqrt(x) -> Rsqrt {
+    rsqrt(x) via to_differentiable -> Rsqrt {
         operation: Rsqrt,
         derivative(y; gy): gy * -0.5 * y * y * y,
         sample: (0.3..3.0, |x| 1.0 / x.sqrt()),
@@ -62,7 +63,7 @@ unary! {
     /// use bibun::{functions::reciprocal, Variable};
     /// assert_eq!(reciprocal(Variable::new([4.0, -2.0])).to_vec::<f64>(), [0.25, -0.5]);
     /// ```
-    reciprocal(x) -> Reciprocal {
+    reciprocal(x) via to_differentiable -> Reciprocal {
         operation: Reciprocal,
         derivative(y; gy): -(gy * y * y),
         sample: (-3.0..-0.5, |x| 1.0 / x),
@@ -90,7 +91,8 @@ unary! {
 /// products, so that derivatives of every order are right at zero and for negative x.
 ///
 /// Shapes: x, exponent that broadcast → their common shape.
-/// Types: all, promoted; integers to the power of integers wrap around, bool counts as i64.
+/// Types: all, promoted; integers to the power of integers wrap around, bool counts as i64. Complex
+/// numbers with an exponent that is an array or complex are `exp(e log x)`, NaN at zero.
 /// Gradient: `gy e xᵉ⁻¹` to x, zero where `e = 0`; `gy y log x` to the exponent, zero where `x = 0`
 /// and `e ≥ 0`, NaN for negative x.
 ///
@@ -108,19 +110,26 @@ unary! {
 pub fn pow(x: impl Into<Operand>, exponent: impl Into<Operand>) -> Variable {
     match (x.into(), exponent.into()) {
         (Operand::Variable(x), Operand::Number(exponent))
-            if exponent.dtype().is_float() || x.dtype().is_float() =>
+            if !exponent.dtype().is_complex()
+                && (exponent.dtype().is_float() || x.dtype().is_differentiable()) =>
         {
-            let x = to_float(x);
+            let x = to_differentiable(x);
             // The exponent, rounded to the dtype of x.
-            let exponent = exponent.cast(x.dtype().accumulator()).to_f64();
+            let exponent = exponent.cast(x.dtype().to_real().accumulator()).to_f64();
             match EXPONENTS.iter().find(|(known, _)| *known == exponent) {
                 Some((_, function)) => call(function(), &[], [x]),
+                None if x.dtype().is_complex() => complex_power(x, exponent),
                 None => call(ConstantPower::function(), &[exponent], [x]),
             }
         }
         (x, exponent) => {
             let (inputs, _whole) = Operand::pair("pow", x, exponent);
             let inputs = inputs.map(to_number);
+            if inputs[0].dtype().is_complex() {
+                let _whole = composite("pow");
+                let [x, exponent] = inputs;
+                return exp(exponent * log(x));
+            }
             match inputs[0].dtype().is_float() {
                 true => call(Pow::function(), &[], inputs),
                 false => Discrete::of(IntegerPower, inputs),
@@ -129,6 +138,35 @@ pub fn pow(x: impl Into<Operand>, exponent: impl Into<Operand>) -> Variable {
     }
 }
 method!(pow, exponent: impl Into<Operand>);
+
+/// Returns the power of complex numbers with a constant exponent: products, so that derivatives of
+/// every order are right at zero, if it is a small integer.
+#[track_caller]
+fn complex_power(x: Variable, exponent: f64) -> Variable {
+    const MOST: f64 = 64.0;
+    let _whole = composite("pow");
+    if exponent.fract() != 0.0 || exponent.abs() > MOST {
+        return exp(log(x) * exponent);
+    }
+    let mut rest = exponent.abs() as u32;
+    let (mut base, mut product) = (x, None);
+    while rest > 0 {
+        if rest % 2 == 1 {
+            product = Some(match product {
+                None => base.clone(),
+                Some(product) => base.clone() * product,
+            });
+        }
+        rest /= 2;
+        base = square(base);
+    }
+    let power = product.expect("the exponent is not zero");
+    if exponent < 0.0 {
+        reciprocal(power)
+    } else {
+        power
+    }
+}
 
 /// The power with a constant exponent.
 struct ConstantPower;

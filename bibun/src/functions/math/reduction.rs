@@ -11,7 +11,8 @@ use crate::examples::{ExampleCotangent, ExampleGradient, Examples};
 use crate::function::{Mismatch, Spec};
 use crate::functions::families::{Linear, LinearRule, method};
 use crate::functions::{
-    Operand, broadcast_to, cast, float_of, in_accumulator, reshape, square, to_float,
+    Operand, abs, broadcast_to, cast, float_of, in_accumulator, reshape, square, to_differentiable,
+    to_float,
 };
 use crate::variable::Variable;
 
@@ -56,7 +57,7 @@ method!(sum, axes: impl Into<Axes>);
 #[track_caller]
 pub fn mean(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
     let _whole = composite("mean");
-    let (x, axes) = (to_float(x.into()), axes.into());
+    let (x, axes) = (to_differentiable(x.into()), axes.into());
     let count = count_over("mean", &x, &axes);
     in_accumulator(x, |x| sum(x, axes) / count as f64)
 }
@@ -176,6 +177,8 @@ method!(average, axes: impl Into<Axes>, weights: impl Into<Operand>);
 pub fn batch_l2_norm_squared(x: impl Into<Variable>) -> Variable {
     let _whole = composite("batch_l2_norm_squared");
     let x = x.into();
+    // That of complex numbers is real.
+    let x = if x.dtype().is_complex() { abs(x) } else { x };
     let own: SmallVec<[isize; 4]> = (1..x.rank() as isize).collect();
     if x.rank() == 0 {
         let what = format!("x [n, ..] = {} has no axis of examples", x.spec());

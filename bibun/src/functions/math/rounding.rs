@@ -2,10 +2,11 @@
 
 use bibun_array::Number;
 
+use crate::call::composite;
 use crate::functions::families::{
-    binary, call_with, element_function, function_type, method, unary,
+    binary, call, call_with, element_function, function_type, method, unary,
 };
-use crate::functions::{Bound, to_float};
+use crate::functions::{Bound, imag, real, to_float, to_number};
 use crate::variable::Variable;
 
 unary! {
@@ -97,20 +98,35 @@ unary! {
         derivative(; gy): Number::from(0.0),
         sample: (-2.0..-0.1, f64::signum),
     }
+}
 
-    /// Computes the absolute value `|x|` of each element.
-    ///
-    /// Gradient: `gy sign(x)`, zero at zero.
-    ///
-    /// ```
-    /// use bibun::{functions::abs, Variable};
-    /// assert_eq!(abs(Variable::new([1.0, -2.0])).to_vec::<f64>(), [1.0, 2.0]);
-    /// ```
-    abs(x) via to_number -> Abs {
-        operation: Abs,
-        fused(x; gy): gy * x.sign(),
-        sample: (-2.0..-0.1, f64::abs),
+/// Computes the absolute value `|x|` of each element; that of a complex number is real.
+///
+/// Shapes: x any → the same.
+/// Types: all; bool gives i64, complex numbers give the dtype of their parts.
+/// Gradient: `gy sign(x)`, or `gy x / |x|` for complex numbers; zero at zero.
+///
+/// ```
+/// use bibun::{array::Complex, functions::abs, Variable};
+/// assert_eq!(abs(Variable::new([1.0, -2.0])).to_vec::<f64>(), [1.0, 2.0]);
+/// assert_eq!(abs(Variable::new([Complex::new(3.0, 4.0)])).to_vec::<f64>(), [5.0]);
+/// ```
+#[track_caller]
+pub fn abs(x: impl Into<Variable>) -> Variable {
+    let x = to_number(x.into());
+    if !x.dtype().is_complex() {
+        return call(Abs::function(), &[], [x]);
     }
+    let _whole = composite("abs");
+    hypot(real(&x), imag(x))
+}
+method!(abs);
+function_type!(abs, 1, Abs);
+
+element_function! {
+    Abs = "abs", [x] [];
+    operation: Abs;
+    fused(x; gy): gy * x.sign();
 }
 
 /// Clips each element to a range, `min(max(x, low), high)`, which is `high` where `low > high`. A
@@ -250,7 +266,10 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
 
     use crate::conformance::Sample;
     let mut samples = [unary_samples(), binary_samples()].concat();
-    samples.push(Sample::unary("abs", 0.1..2.0, |x| abs(x), f64::abs));
+    for range in [0.1..2.0, -2.0..-0.1] {
+        let sample = Sample::unary("abs", range, |x| abs(x), f64::abs);
+        samples.push(sample.of(Abs::function(), &[]));
+    }
     let clipped = |x: f64, low: f64, high: f64| f64::min(f64::max(x, low), high);
     samples.push(
         Sample::unary(

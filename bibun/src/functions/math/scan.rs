@@ -11,7 +11,7 @@ use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::families::{Linear, LinearRule, method};
 use crate::functions::{
-    beside_batch, concat, expand_dims, pad, permute, reshape, slice, sum, to_number,
+    beside_batch, concat, conj, expand_dims, pad, permute, reshape, slice, sum, to_number,
 };
 use crate::variable::Variable;
 
@@ -184,6 +184,10 @@ impl Function for CumProd {
         Ok([Spec::new(&x.shape, x.dtype.of_sums())])
     }
 
+    fn takes_complex(&self) -> bool {
+        true
+    }
+
     fn forward(&self, [x]: [Array; 1]) -> [Array; 1] {
         [x.cumprod(self.axis as isize)]
     }
@@ -192,13 +196,13 @@ impl Function for CumProd {
     /// cotangents through the factors after it, `restᵢ = gyᵢ + xᵢ₊₁ restᵢ₊₁`; the gradient is
     /// `before rest`.
     fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 1] {
-        let (x, size) = (cx.input(0), cx.input_shape(0)[self.axis]);
+        let (x, size) = (conj(cx.input(0)), cx.input_shape(0)[self.axis]);
         if size == 0 {
             return [Some(gy)];
         }
         let behind = part(&x, self.axis, 1, size);
         let rest = recurrence(behind, gy, self.axis);
-        [Some(shifted(cx.output(0), self.axis) * rest)]
+        [Some(shifted(conj(cx.output(0)), self.axis) * rest)]
     }
 
     /// The same recurrence from the front: `dyᵢ = beforeᵢ dxᵢ + xᵢ dyᵢ₋₁`.
@@ -313,6 +317,10 @@ impl Function for CumulativeProduct {
         Ok([Spec::new(x.shape.removed(self.axis), x.dtype.of_sums())])
     }
 
+    fn takes_complex(&self) -> bool {
+        true
+    }
+
     fn forward(&self, [x]: [Array; 1]) -> [Array; 1] {
         [x.prod(self.axis as isize)]
     }
@@ -323,7 +331,7 @@ impl Function for CumulativeProduct {
             return [Some(x)];
         }
         [Some(
-            self.of_others(&x) * expand_dims(gy, self.axis as isize),
+            conj(self.of_others(&x)) * expand_dims(gy, self.axis as isize),
         )]
     }
 

@@ -21,7 +21,7 @@ unary! {
     /// use bibun::{functions::sin, Variable};
     /// assert_eq!(sin(Variable::new([0.0, std::f64::consts::FRAC_PI_2])).to_vec::<f64>(), [0.0, 1.0]);
     /// ```
-    sin(x) -> Sin {
+    sin(x) via to_differentiable -> Sin {
         operation: Sin,
         derivative(x; gy): gy * x.cos(),
         sample: (-3.0..3.0, f64::sin),
@@ -35,7 +35,7 @@ unary! {
     /// use bibun::{functions::cos, Variable};
     /// assert_eq!(cos(Variable::new([0.0, std::f64::consts::PI])).to_vec::<f64>(), [1.0, -1.0]);
     /// ```
-    cos(x) -> Cos {
+    cos(x) via to_differentiable -> Cos {
         operation: Cos,
         derivative(x; gy): -(gy * x.sin()),
         sample: (-3.0..3.0, f64::cos),
@@ -49,7 +49,7 @@ unary! {
     /// use bibun::{functions::tan, Variable};
     /// assert_eq!(tan(Variable::new([0.0])).to_vec::<f64>(), [0.0]);
     /// ```
-    tan(x) -> Tan {
+    tan(x) via to_differentiable -> Tan {
         operation: Tan,
         derivative(y; gy): gy * (1.0 + y * y),
         sample: (-1.0..1.0, f64::tan),

@@ -217,7 +217,7 @@ method!(nancumprod, axis: isize);
 /// Returns x with another value in the place of NaN.
 #[track_caller]
 fn filled(x: &Variable, value: f64) -> Variable {
-    match x.dtype().is_float() {
+    match x.dtype().is_differentiable() {
         true => where_(is_nan(x), value, x),
         false => x.clone(),
     }
@@ -226,7 +226,7 @@ fn filled(x: &Variable, value: f64) -> Variable {
 /// Returns the result of a reduction, or NaN where all elements are NaN.
 #[track_caller]
 fn or_nan(x: &Variable, axes: Axes, y: Variable) -> Variable {
-    match x.dtype().is_float() {
+    match x.dtype().is_differentiable() {
         true => where_(all(is_nan(x), axes), f64::NAN, y),
         false => y,
     }

@@ -422,6 +422,10 @@ impl LinearRule for WindowSum {
             x.dtype,
         ))
     }
+    fn takes_complex(&self) -> bool {
+        false
+    }
+
     fn forward(&self, x: Array) -> Array {
         x.reduce_window(&self.stencil)
     }

@@ -882,6 +882,10 @@ impl Function for CompiledCall {
         Err(Mismatch::KNOWN_BY_RUNNING)
     }
 
+    fn takes_complex(&self) -> bool {
+        true
+    }
+
     /// Runs the program for these shapes. Inside another trace, and on other devices than the CPU,
     /// the function itself runs.
     fn forward(&self, inputs: Vec<Array>) -> Vec<Array> {

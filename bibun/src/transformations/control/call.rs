@@ -206,7 +206,7 @@ impl Kept {
 }
 
 fn only_floats(cotangents: Vec<Variable>) -> Vec<Option<Variable>> {
-    let float = |gy: Variable| gy.dtype().is_float().then_some(gy);
+    let float = |gy: Variable| gy.dtype().is_differentiable().then_some(gy);
     cotangents.into_iter().map(float).collect()
 }
 
@@ -224,6 +224,10 @@ impl Function for ControlCall {
 
     fn shape(&self, _: Vec<&Spec>) -> Result<Vec<Spec>, Mismatch> {
         Err(Mismatch::KNOWN_BY_RUNNING)
+    }
+
+    fn takes_complex(&self) -> bool {
+        true
     }
 
     fn forward(&self, inputs: Vec<Array>) -> Vec<Array> {

@@ -225,7 +225,7 @@ fn expect_bool(function: &'static str, what: &str, condition: &Variable) {
 /// Returns the values as a function sees them whose results count for some batch elements only. No
 /// gradient leaves it for the others, where it may be NaN.
 fn guarded(condition: &Variable, values: &[Variable]) -> Vec<Variable> {
-    let guard = |x: &Variable| match x.dtype().is_float() {
+    let guard = |x: &Variable| match x.dtype().is_differentiable() {
         true => where_(condition, x, x.detach()),
         false => x.clone(),
     };

@@ -77,6 +77,10 @@ impl DiscreteRule for Nonzero {
         Err(Mismatch::KNOWN_BY_RUNNING)
     }
 
+    fn takes_complex(&self) -> bool {
+        true
+    }
+
     fn forward(&self, [x]: [Array; 1]) -> Array {
         x.nonzero()
     }

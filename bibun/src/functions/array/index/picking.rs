@@ -160,6 +160,10 @@ impl Function for Pick {
         Ok([Spec::new(shape, x.dtype)])
     }
 
+    fn takes_complex(&self) -> bool {
+        true
+    }
+
     fn forward(&self, [x, indices]: [Array; 2]) -> [Array; 1] {
         let axis = self.0.axis as isize;
         [match self.0.each {
@@ -275,6 +279,10 @@ impl Function for Add {
             return Err(Mismatch::new(&[("x", x), ("value", value)], must_hold));
         }
         Ok([x.clone()])
+    }
+
+    fn takes_complex(&self) -> bool {
+        true
     }
 
     fn forward(&self, [x, indices, value]: [Array; 3]) -> [Array; 1] {

@@ -1,0 +1,188 @@
+//! Functions of one complex number, without overflow in between where the result is finite.
+//!
+//! Roots, logarithms and powers are continuous from above at their cut, the negative real axis, as
+//! in C and NumPy (W. Kahan, "Branch cuts for complex elementary functions", 1987).
+
+use num_complex::Complex;
+
+use crate::Complex64;
+
+/// Computes the quotient, scaled by the larger part of the divisor (R. L. Smith, "Algorithm 116",
+/// 1962).
+pub(super) fn divide(a: Complex64, b: Complex64) -> Complex64 {
+    if b.im == 0.0 && b.re == 0.0 || b.re.abs() >= b.im.abs() {
+        if b.im == 0.0 {
+            return Complex::new(a.re / b.re, a.im / b.re);
+        }
+        let ratio = b.im / b.re;
+        let scale = b.re + b.im * ratio;
+        return Complex::new((a.re + a.im * ratio) / scale, (a.im - a.re * ratio) / scale);
+    }
+    let ratio = b.re / b.im;
+    let scale = b.re * ratio + b.im;
+    Complex::new((a.re * ratio + a.im) / scale, (a.im * ratio - a.re) / scale)
+}
+
+/// Computes the root with a positive real part.
+pub(super) fn sqrt(x: Complex64) -> Complex64 {
+    let size = x.norm();
+    if size == 0.0 {
+        return Complex::new(0.0, x.im);
+    }
+    if x.im.is_infinite() {
+        return Complex::new(f64::INFINITY, x.im);
+    }
+    // The larger part by a sum without cancellation, halved first lest it overflows.
+    let larger = (x.re.abs() / 2.0 + size / 2.0).sqrt();
+    let smaller = x.im.abs() / larger / 2.0;
+    match x.re >= 0.0 {
+        true => Complex::new(larger, smaller.copysign(x.im)),
+        false => Complex::new(smaller, larger.copysign(x.im)),
+    }
+}
+
+pub(super) fn exp(x: Complex64) -> Complex64 {
+    if x.im == 0.0 {
+        return Complex::new(x.re.exp(), x.im);
+    }
+    let (sin, cos) = x.im.sin_cos();
+    // An infinite angle has no direction, which does not matter at zero.
+    if x.re == f64::NEG_INFINITY {
+        return Complex::ZERO;
+    }
+    let size = x.re.exp();
+    if size.is_infinite() && x.re.is_finite() {
+        // The parts may be finite nevertheless.
+        let half = (x.re / 2.0).exp();
+        return Complex::new(cos * half * half, sin * half * half);
+    }
+    Complex::new(size * cos, size * sin)
+}
+
+/// Computes `e^x - 1` without cancellation near zero.
+pub(super) fn expm1(x: Complex64) -> Complex64 {
+    let (sin, cos) = x.im.sin_cos();
+    // cos(b) - 1 = -2 sin²(b / 2)
+    let half = (x.im / 2.0).sin();
+    let grown = x.re.exp_m1();
+    Complex::new(grown * cos - 2.0 * half * half, (grown + 1.0) * sin)
+}
+
+pub(super) fn log(x: Complex64) -> Complex64 {
+    let (large, small) = match x.re.abs() >= x.im.abs() {
+        true => (x.re.abs(), x.im.abs()),
+        false => (x.im.abs(), x.re.abs()),
+    };
+    // Near the unit circle, the logarithm of the size is small.
+    let of_size = match (0.7..1.5).contains(&large) {
+        true => ((large - 1.0) * (large + 1.0) + small * small).ln_1p() / 2.0,
+        false => x.norm().ln(),
+    };
+    Complex::new(of_size, x.arg())
+}
+
+/// Computes `log(1 + x)` without cancellation near zero.
+pub(super) fn log1p(x: Complex64) -> Complex64 {
+    if x.re.abs() < 0.5 && x.im.abs() < 0.5 {
+        let of_size = (x.re * (2.0 + x.re) + x.im * x.im).ln_1p() / 2.0;
+        return Complex::new(of_size, x.im.atan2(1.0 + x.re));
+    }
+    log(1.0 + x)
+}
+
+/// Computes the power, by products if the exponent is a small integer. Every number to the power of
+/// zero is 1.
+pub(super) fn power(x: Complex64, exponent: Complex64) -> Complex64 {
+    const MOST: f64 = 64.0;
+    if exponent == Complex::ZERO {
+        return Complex::ONE;
+    }
+    if exponent.im == 0.0 {
+        let e = exponent.re;
+        if e.fract() == 0.0 && e.abs() <= MOST {
+            let whole = x.powi(e.abs() as i32);
+            return if e < 0.0 {
+                divide(Complex::ONE, whole)
+            } else {
+                whole
+            };
+        }
+        if x == Complex::ZERO {
+            return Complex::from(0f64.powf(e));
+        }
+        return Complex::from_polar(x.norm().powf(e), x.arg() * e);
+    }
+    if x == Complex::ZERO && exponent.re > 0.0 {
+        return Complex::ZERO;
+    }
+    exp(exponent * log(x))
+}
+
+pub(super) fn sinh(x: Complex64) -> Complex64 {
+    let (sin, cos) = x.im.sin_cos();
+    Complex::new(x.re.sinh() * cos, x.re.cosh() * sin)
+}
+
+pub(super) fn cosh(x: Complex64) -> Complex64 {
+    let (sin, cos) = x.im.sin_cos();
+    Complex::new(x.re.cosh() * cos, x.re.sinh() * sin)
+}
+
+/// Computes the quotient of the two, from `tan(b)` and the bounded `sinh(a)`, or its limit far out
+/// (Kahan, as above).
+pub(super) fn tanh(x: Complex64) -> Complex64 {
+    // Beyond, the real part rounds to 1, and sinh² comes close to overflow.
+    const FAR: f64 = 22.0;
+    if x.re.abs() > FAR {
+        let imaginary = 4.0 * (x.im.sin() * x.im.cos()) * (-2.0 * x.re.abs()).exp();
+        return Complex::new(1f64.copysign(x.re), imaginary);
+    }
+    let (tan, sinh) = (x.im.tan(), x.re.sinh());
+    let beta = 1.0 + tan * tan;
+    let cosh = (1.0 + sinh * sinh).sqrt();
+    if tan.is_infinite() {
+        return Complex::new(cosh / sinh, 1.0 / tan);
+    }
+    let scale = 1.0 + beta * sinh * sinh;
+    Complex::new(beta * cosh * sinh / scale, tan / scale)
+}
+
+/// i x
+fn turned(x: Complex64) -> Complex64 {
+    Complex::new(-x.im, x.re)
+}
+
+/// -i x
+fn turned_back(x: Complex64) -> Complex64 {
+    Complex::new(x.im, -x.re)
+}
+
+pub(super) fn sin(x: Complex64) -> Complex64 {
+    turned_back(sinh(turned(x)))
+}
+
+pub(super) fn cos(x: Complex64) -> Complex64 {
+    cosh(turned(x))
+}
+
+pub(super) fn tan(x: Complex64) -> Complex64 {
+    turned_back(tanh(turned(x)))
+}
+
+/// Computes `1 / (1 + e^-x)` by the exponential that does not overflow.
+pub(super) fn sigmoid(x: Complex64) -> Complex64 {
+    match x.re >= 0.0 {
+        true => divide(Complex::ONE, 1.0 + exp(-x)),
+        false => {
+            let grown = exp(x);
+            divide(grown, 1.0 + grown)
+        }
+    }
+}
+
+/// Computes `sigmoid(x) sigmoid(-x)`, an even function.
+pub(super) fn logistic_density(x: Complex64) -> Complex64 {
+    let falling = exp(if x.re >= 0.0 { -x } else { x });
+    let whole = 1.0 + falling;
+    divide(falling, whole * whole)
+}
