@@ -70,6 +70,7 @@ pub use examples::{ExampleCotangent, ExampleGradient, Examples, OuterProduct, Pr
 pub use function::{
     Arity, Fixed, Function, Inputs, Item, Mismatch, Needs, Outputs, Saved, Spec, Variadic, no_rule,
 };
+pub use functions::linalg;
 pub use history::{History, history};
 pub use hooks::{FunctionEvent, HookHandle, Phase, detect_anomaly, with_hook};
 pub use node::{Creator, HistoryEntry};

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use smallvec::SmallVec;
 
 /// Memory that can be split between chunks.
-pub(super) trait Chunks: Sized + Send {
+pub(crate) trait Chunks: Sized + Send {
     type Chunk;
     /// The number of chunks.
     fn count(&self) -> usize;
@@ -85,7 +85,7 @@ pub(super) fn for_each_of<C: Chunks>(
 
 /// [`for_each`] for work that needs preparation: calls `each` for runs of neighbouring chunks, with
 /// the number of the first.
-pub(super) fn for_each_run<C: Chunks>(
+pub(crate) fn for_each_run<C: Chunks>(
     chunks: C,
     threads: bool,
     least: usize,

@@ -46,6 +46,11 @@ pub(crate) fn exception(x: &Variable, condition: &Variable) -> Option<String> {
     })
 }
 
+/// Returns the elements of integers below all transformations, unless they are being traced.
+pub(crate) fn known_elements(x: &Variable) -> Option<Array> {
+    elements(&x.detach()).map(|x| x.to(cpu()))
+}
+
 /// Returns the elements below all transformations, unless they are being traced.
 fn elements(x: &Variable) -> Option<Array> {
     match &*x.value() {
