@@ -190,7 +190,7 @@ impl Rule for Eigh {
         let mut vectors = self.vectors.then_some(vectors);
         if let Some(vectors) = vectors.as_deref_mut() {
             for (i, x) in vectors.iter_mut().enumerate() {
-                *x = V::of(if i % (n + 1) == 0 { 1.0 } else { 0.0 });
+                *x = V::of(if i.is_multiple_of(n + 1) { 1.0 } else { 0.0 });
             }
         }
         diagonalize(a, n, vectors);

@@ -84,8 +84,8 @@ fn exponential<V: Numbers>(
         let column = (0..n).fold(zero, |sum, i| sum + x[i * n + j].abs());
         norm = norm.max(column);
     }
-    // `(x - x)` is NaN if x is not finite, and so is the result.
-    let fault = x.iter().fold(zero, |sum, &x| sum + (x - x));
+    // `0 x` is NaN if x is not finite, and so is the result.
+    let fault = x.iter().fold(zero, |sum, &x| sum + zero * x);
     let mut scale = one;
     let mut doublings = 0;
     while V::of(NORM).any_less(norm * scale) && doublings < SQUARINGS {
@@ -104,7 +104,7 @@ fn exponential<V: Numbers>(
     multiply(a2, a2, a4, n);
     multiply(a4, a2, a6, n);
     let c = COEFFICIENTS.map(V::of);
-    let identity = |at: usize| if at % (n + 1) == 0 { one } else { zero };
+    let identity = |at: usize| if at.is_multiple_of(n + 1) { one } else { zero };
     let sum = |at: usize, first: usize, a2: &[V], a4: &[V], a6: &[V]| {
         c[first] * identity(at)
             + c[first + 2] * a2[at]
@@ -115,16 +115,16 @@ fn exponential<V: Numbers>(
         y[at] = c[9] * a2[at] + c[11] * a4[at] + c[13] * a6[at];
     }
     multiply(a6, y, even, n);
-    for at in 0..size {
-        even[at] = even[at] + sum(at, 1, a2, a4, a6);
+    for (at, even) in even.iter_mut().enumerate() {
+        *even = *even + sum(at, 1, a2, a4, a6);
     }
     multiply(a, even, odd, n);
     for at in 0..size {
         y[at] = c[8] * a2[at] + c[10] * a4[at] + c[12] * a6[at];
     }
     multiply(a6, y, even, n);
-    for at in 0..size {
-        even[at] = even[at] + sum(at, 0, a2, a4, a6);
+    for (at, even) in even.iter_mut().enumerate() {
+        *even = *even + sum(at, 0, a2, a4, a6);
     }
     for at in 0..size {
         a[at] = even[at] - odd[at];

@@ -200,7 +200,7 @@ pub(super) fn qr<T: Large>(a: &[T], [m, n]: [usize; 2], k: usize, q: &mut [T], r
     );
     for i in 0..k {
         for j in i..n {
-            r[i * n + j] = columns[(i.min(m - 1), j)].clone();
+            r[i * n + j] = columns[(i, j)];
         }
     }
     let mut basis = vec![T::of(0.0); m * k];

@@ -127,7 +127,7 @@ impl Rule for Qr {
             let divisor = zero.if_less(squares, length, one);
             factors[i] = zero.if_less(squares, V::of(2.0), zero) / divisor;
             // What is not a number stays so.
-            factors[i] = factors[i] + (squares - squares);
+            factors[i] = factors[i] + zero * squares;
             reflect(a, n, i, axis, factors[i], &mut row[..n]);
             for j in i + 1..m {
                 a[j * n + i] = zero;

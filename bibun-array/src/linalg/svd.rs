@@ -210,7 +210,7 @@ impl Rule for Svd {
             }
         }
         for (i, x) in short.iter_mut().enumerate() {
-            *x = V::of(if i % (k + 1) == 0 { 1.0 } else { 0.0 });
+            *x = V::of(if i.is_multiple_of(k + 1) { 1.0 } else { 0.0 });
         }
         let product = |rows: &[V], p: usize, q: usize| {
             let (a, b) = (&rows[p * most..][..most], &rows[q * most..][..most]);

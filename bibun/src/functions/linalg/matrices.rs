@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::error::{Error, mismatch, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Arity, Function, Inputs, Mismatch, Needs, Outputs, Saved, Spec};
-use crate::functions::condition::known_elements;
+use crate::functions::condition::first_nonzero;
 use crate::functions::{broadcast_to, cast, expand_dims, matmul, squeeze, swapaxes, to_float};
 use crate::variable::Variable;
 
@@ -257,18 +257,14 @@ pub(super) fn expect_success(
     info: &Variable,
     why: impl FnOnce(i64) -> String,
 ) {
-    let Some(info) = known_elements(info) else {
+    let Some((number, place)) = first_nonzero(info) else {
         return;
     };
-    let numbers = info.to_vec::<i64>();
-    let Some(at) = numbers.iter().position(|&number| number != 0) else {
-        return;
+    let which = match place.is_empty() {
+        true => String::from("the matrix"),
+        false => format!("the matrix at {place:?}"),
     };
-    let which = match info.rank() {
-        0 => String::from("the matrix"),
-        _ => format!("the matrix at {:?}", &info.shape().unravel(at)[..]),
-    };
-    let what = match numbers[at] {
+    let what = match number {
         ..0 => String::from("has elements that are not finite"),
         number => why(number),
     };
