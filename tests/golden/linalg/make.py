@@ -1,7 +1,8 @@
 """Writes values.txt: what NumPy and SciPy compute of some matrices, in f64.
 
 Needs numpy and scipy: python3 make.py > values.txt
-A line is the function, the matrix, a second argument or nothing, and the result, with the sizes in front.
+A line is the function, the number of the matrix, a second argument or nothing, and the result, with the sizes in front.
+The matrix itself stands before its first use.
 """
 
 import numpy as np
@@ -10,10 +11,10 @@ import scipy.linalg
 SQUARE = {
     "three": [[0.5, -1.25, 2.0], [3.0, 0.75, -0.5], [1.5, 2.5, -1.0]],
     "hilbert": [[1 / (i + j + 1) for j in range(4)] for i in range(4)],
-    "five": [[np.sin(1.0 + 3 * i + 7 * j * j) for j in range(5)] for i in range(5)],
-    "twenty": [[np.cos(2.0 + 5 * i + 3 * j * j) for j in range(20)] for i in range(20)],
+    "five": [[np.sin(1.0 + 3 * i * j + 7 * j * j) for j in range(5)] for i in range(5)],
+    "twenty": [[np.cos(2.0 + 5 * i * j + 3 * j * j) for j in range(20)] for i in range(20)],
 }
-TALL = [[np.sin(2.0 + i * i + 5 * j) for j in range(3)] for i in range(6)]
+TALL = [[np.sin(2.0 + i * i * (j + 1) + 5 * j) for j in range(3)] for i in range(6)]
 
 
 def text(x):
@@ -21,8 +22,15 @@ def text(x):
     return " ".join([str(len(x.shape)), *map(str, x.shape), *(repr(float(e)) for e in x.ravel())])
 
 
+matrices = []
+
+
 def write(name, a, value, other=None):
-    print(f"{name}; {text(a)}; {'' if other is None else text(other)}; {text(value)}")
+    if text(a) not in matrices:
+        matrices.append(text(a))
+        print(f"matrix; {matrices[-1]}")
+    number = matrices.index(text(a))
+    print(f"{name}; {number}; {'' if other is None else text(other)}; {text(value)}")
 
 
 def of_square(a):

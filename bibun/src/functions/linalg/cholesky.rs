@@ -1,6 +1,6 @@
 //! Cholesky factors, and what is computed with them.
 
-use bibun_array::{Array, DType, Triangle};
+use bibun_array::{Array, Triangle};
 
 use super::matrices::{
     MatrixRule, OfMatrices, expect_square, expect_success, info, near, pair, symmetric, t, widened,
@@ -167,6 +167,7 @@ impl MatrixRule for Cholesky {
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use super::reference::{self, Matrix};
     use crate::conformance::Sample;
+    use bibun_array::DType;
 
     let of = |shape: &[usize]| {
         Sample::new(

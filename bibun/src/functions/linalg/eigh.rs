@@ -1,6 +1,6 @@
 //! Eigenvalues and eigenvectors of symmetric matrices.
 
-use bibun_array::{Array, DType};
+use bibun_array::Array;
 
 use super::matrices::{
     MatrixRule, OfMatrices, beside, expect_square, expect_success, info, product3, symmetric, t,
@@ -202,6 +202,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
 mod tests {
     use super::*;
     use crate::{attempt, grad};
+    use bibun_array::DType;
 
     #[test]
     fn equal_eigenvalues() {

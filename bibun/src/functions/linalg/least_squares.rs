@@ -166,7 +166,7 @@ impl MatrixRule for Pseudoinverse {
         let limit = s.max(bibun_array::keep_dims(-1)) * self.rcond;
         // What is not a number is not below the limit.
         let is_zero = s.less_equal(limit);
-        let inverse = is_zero.where_(0.0, &is_zero.where_(1.0, &s).cast(s.dtype()).reciprocal());
+        let inverse = is_zero.where_(0.0, is_zero.where_(1.0, &s).cast(s.dtype()).reciprocal());
         let scaled = u * inverse.cast(s.dtype()).expand_dims(-2);
         [bibun_array::matmul(&scaled, &vt).swapaxes(-1, -2), info]
     }

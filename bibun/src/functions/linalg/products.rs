@@ -1,6 +1,6 @@
 //! Products and powers of matrices, matrices made of others, and covariances.
 
-use bibun_array::{Array, keep_dims, normalize_axis};
+use bibun_array::{keep_dims, normalize_axis};
 
 use super::matrices::{expect_matrices, expect_square, in_batch, near, t};
 use super::solve::inv;
@@ -333,6 +333,7 @@ pub fn corrcoef(x: impl Into<Variable>) -> Variable {
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use super::reference::{self, Matrix, each};
     use crate::conformance::Sample;
+    use bibun_array::Array;
 
     let range = -1.0..1.0;
     vec![
@@ -457,6 +458,7 @@ fn covariance(x: &super::reference::Matrix, correction: f64) -> super::reference
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bibun_array::Array;
 
     #[test]
     fn the_order_of_fewest_multiplications() {

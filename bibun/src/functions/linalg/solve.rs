@@ -313,14 +313,14 @@ impl MatrixRule for Factor {
             // `dL₂ = (da₂ - L₂ dU) U⁻¹`
             let g2 = solve_right(after_rows(&g, k), &t(&u), Triangle::Lower);
             let l2 = after_rows(&cx.output(0), k);
-            inner = inner - triu(product3(t(l2), &g2, t(&u)), 0);
+            inner -= triu(product3(t(l2), &g2, t(&u)), 0);
             below = Some(g2);
         }
         if n > k {
             // `dU₂ = L⁻¹ (da₂ - dL U₂)`
             let g2 = solve_left(&t(&l), after_columns(&g, k), Triangle::Upper);
             let u2 = after_columns(&cx.output(0), k);
-            inner = inner - tril(product3(t(&l), &g2, t(u2)), -1);
+            inner -= tril(product3(t(&l), &g2, t(u2)), -1);
             right = Some(g2);
         }
         let inner = solve_left(&t(&l), inner, Triangle::Upper);

@@ -205,10 +205,10 @@ impl MatrixRule for Decomposition {
         let (m, n) = (shape[shape.rank() - 2], shape[shape.rank() - 1]);
         if m > n {
             let scaled = quotient_of_columns(outside(gu, &u), &s);
-            ga = ga + matmul(scaled, vt);
+            ga += matmul(scaled, vt);
         } else if n > m {
             let scaled = quotient_of_columns(outside(t(gvt), &t(vt)), &s);
-            ga = ga + matmul(u, t(scaled));
+            ga += matmul(u, t(scaled));
         }
         [Some(ga)]
     }
@@ -231,9 +231,9 @@ impl MatrixRule for Decomposition {
         let shape = cx.input_shape(0);
         let (m, n) = (shape[shape.rank() - 2], shape[shape.rank() - 1]);
         if m > n {
-            du = du + quotient_of_columns(outside(matmul(da, t(vt)), &u), &s);
+            du += quotient_of_columns(outside(matmul(da, t(vt)), &u), &s);
         } else if n > m {
-            dv = dv + quotient_of_columns(outside(matmul(t(da), u), &t(vt)), &s);
+            dv += quotient_of_columns(outside(matmul(t(da), u), &t(vt)), &s);
         }
         [Some(du), Some(ds), Some(t(dv)), None]
     }
