@@ -39,6 +39,10 @@ mod history;
 mod hooks;
 pub mod initializers;
 mod leaf;
+/// Linear algebra: what is in [`functions::linalg`].
+pub mod linalg {
+    pub use crate::functions::linalg::*;
+}
 pub mod links;
 mod locks;
 mod node;
@@ -70,7 +74,6 @@ pub use examples::{ExampleCotangent, ExampleGradient, Examples, OuterProduct, Pr
 pub use function::{
     Arity, Fixed, Function, Inputs, Item, Mismatch, Needs, Outputs, Saved, Spec, Variadic, no_rule,
 };
-pub use functions::linalg;
 pub use history::{History, history};
 pub use hooks::{FunctionEvent, HookHandle, Phase, detect_anomaly, with_hook};
 pub use node::{Creator, HistoryEntry};

@@ -44,7 +44,7 @@ fn expect_close(a: &Array, b: &Array, n: usize) {
 
 fn random(seed: u64, shape: impl Into<Shape>, dtype: DType) -> Array {
     Generator::new(seed)
-        .uniform(&shape.into(), -1.0, 1.0, DType::F64)
+        .uniform(shape.into(), -1.0, 1.0, DType::F64)
         .cast(dtype)
 }
 

@@ -47,9 +47,9 @@ pub fn pinv(a: impl Into<Variable>) -> Variable {
 /// ```
 #[track_caller]
 pub fn pinv_with(a: impl Into<Variable>, rcond: f64) -> Variable {
-    let _whole = composite("pinv_with");
-    expect_limit("pinv_with", rcond);
-    pseudoinverse("pinv_with", a.into(), Some(rcond))
+    let _whole = composite("pinv");
+    expect_limit("pinv", rcond);
+    pseudoinverse("pinv", a.into(), Some(rcond))
 }
 
 #[track_caller]

@@ -10,7 +10,9 @@ use crate::error::{Error, mismatch, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Arity, Function, Inputs, Mismatch, Needs, Outputs, Saved, Spec};
 use crate::functions::condition::first_nonzero;
-use crate::functions::{broadcast_to, cast, expand_dims, matmul, squeeze, swapaxes, to_float};
+use crate::functions::{
+    broadcast_to, cast, expand_dims, matmul, slice, squeeze, swapaxes, to_float,
+};
 use crate::variable::Variable;
 
 /// The rules of one function of matrices. All inputs have the same axes in front, and so have all outputs.
@@ -225,6 +227,19 @@ pub(super) fn t(x: impl Into<Variable>) -> Variable {
     swapaxes(x, -1, -2)
 }
 
+/// Returns the first k columns.
+pub(super) fn first_columns(x: impl Into<Variable>, k: usize) -> Variable {
+    let x = x.into();
+    match x.shape()[x.rank() - 1] == k {
+        true => x,
+        false => slice(x, crate::s![..., ..k as isize]),
+    }
+}
+
+/// Returns the first k rows.
+pub(super) fn first_rows(x: impl Into<Variable>, k: usize) -> Variable {
+    t(first_columns(t(x), k))
+}
 /// Returns the symmetric part.
 pub(super) fn symmetric(x: Variable) -> Variable {
     (&x + t(&x)) * 0.5

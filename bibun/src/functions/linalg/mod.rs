@@ -9,6 +9,7 @@ mod cholesky;
 mod determinant;
 mod eigh;
 mod least_squares;
+mod lu;
 mod matrices;
 mod norm;
 mod products;
@@ -26,10 +27,11 @@ pub use cholesky::{cholesky, cholesky_ex, cholesky_inverse, cholesky_solve};
 pub use determinant::{det, logdet, slogdet};
 pub use eigh::{eigh, eigvalsh};
 pub use least_squares::{lstsq, matrix_rank, pinv, pinv_with};
+pub use lu::{Lu, lu, lu_factor};
 pub use norm::{MatrixNorm, Norm, VectorNorm, cond, matrix_norm, norm, vector_norm};
 pub use products::{block_diag, corrcoef, cov, cross, kron, matrix_power, multi_dot, vander};
 pub use qr::{Qr, qr, qr_full};
-pub use solve::{Lu, inv, inv_ex, lu, lu_factor, solve, solve_ex};
+pub use solve::{inv, inv_ex, solve, solve_ex};
 pub use spectral::{expm, fractional_matrix_power, logm, sqrtm};
 pub use svd::{Svd, svd, svd_full, svdvals};
 pub use triangular_solve::triangular_solve;
@@ -41,6 +43,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         determinant::samples(),
         eigh::samples(),
         least_squares::samples(),
+        lu::samples(),
         norm::samples(),
         products::samples(),
         qr::samples(),

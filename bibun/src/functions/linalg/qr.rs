@@ -2,8 +2,7 @@
 
 use bibun_array::{Array, Triangle};
 
-use super::matrices::{MatrixRule, OfMatrices, beside, expect_matrices, t, widened};
-use super::solve::first_columns;
+use super::matrices::{MatrixRule, OfMatrices, beside, expect_matrices, first_columns, t, widened};
 use super::triangular_solve;
 use crate::call::composite;
 use crate::context::Context;

@@ -4,9 +4,9 @@ use bibun_array::Array;
 use bibun_array::linalg::Spectral;
 
 use super::matrices::{
-    MatrixRule, OfMatrices, expect_square, expect_success, info, sum_of, t, widened,
+    MatrixRule, OfMatrices, expect_square, expect_success, first_columns, first_rows, info, sum_of,
+    t, widened,
 };
-use super::solve::{first_columns, first_rows};
 use crate::call::composite;
 use crate::context::Context;
 use crate::error::{Error, raise};
