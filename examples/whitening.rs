@@ -1,8 +1,8 @@
 //! Whitening: data are turned and scaled until their covariance is the identity, by the eigenvectors of the covariance, and by
 //! its power -1/2, which turns them least. Gradients go through both.
 
-use bibun::array::{Array, DType, Generator};
-use bibun::functions::keep_dims;
+use bibun::array::{Array, DType, Generator, keep_dims};
+
 use bibun::linalg::{cov, eigh, fractional_matrix_power};
 use bibun::{Variable, grad};
 
