@@ -15,6 +15,7 @@ mod arrays;
 mod convolutions;
 mod elementwise;
 mod limits;
+mod linalg;
 mod networks;
 mod normalization;
 mod optimizers;
@@ -44,6 +45,7 @@ fn rows() -> Rows {
     reductions::rows(&mut rows);
     arrays::rows(&mut rows);
     products::rows(&mut rows);
+    linalg::rows(&mut rows);
     convolutions::rows(&mut rows);
     networks::rows(&mut rows);
     recurrent::rows(&mut rows);

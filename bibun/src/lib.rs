@@ -40,6 +40,10 @@ mod history;
 mod hooks;
 pub mod initializers;
 mod leaf;
+/// Linear algebra: what is in [`functions::linalg`].
+pub mod linalg {
+    pub use crate::functions::linalg::*;
+}
 pub mod links;
 mod locks;
 mod node;

@@ -14,6 +14,7 @@ mod interop;
 mod join;
 mod kernels;
 mod layouts;
+mod linalg;
 mod math;
 mod matmul;
 mod normalize;

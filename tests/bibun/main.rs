@@ -26,6 +26,7 @@ mod hooks;
 mod indexing;
 mod laws;
 mod leaves;
+mod linalg;
 mod links;
 mod names;
 mod nesting;

@@ -10,6 +10,7 @@ for part in (
     "reductions",
     "arrays",
     "products",
+    "linalg",
     "convolutions",
     "networks",
     "recurrent",

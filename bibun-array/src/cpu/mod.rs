@@ -21,7 +21,7 @@ mod rows;
 mod scan;
 mod sort;
 mod stencil;
-mod threads;
+pub(crate) mod threads;
 mod tile;
 mod update;
 

@@ -85,7 +85,7 @@ pub(super) fn for_each_of<C: Chunks>(
 
 /// [`for_each`] for work that needs preparation: calls `each` for runs of neighbouring chunks, with
 /// the number of the first.
-pub(super) fn for_each_run<C: Chunks>(
+pub(crate) fn for_each_run<C: Chunks>(
     chunks: C,
     threads: bool,
     least: usize,

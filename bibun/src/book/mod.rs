@@ -20,6 +20,7 @@ chapters! {
     FromPyTorch: "from-pytorch.md",
     Functions: "functions.md",
     Idea: "idea.md",
+    LinearAlgebra: "linear-algebra.md",
     Links: "links.md",
     Names: "names.md",
     Optimizers: "optimizers.md",

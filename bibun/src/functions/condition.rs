@@ -46,6 +46,14 @@ pub(crate) fn exception(x: &Variable, condition: &Variable) -> Option<String> {
     })
 }
 
+/// Returns the first integer that is not 0, and its place, unless it is being traced.
+pub(crate) fn first_nonzero(x: &Variable) -> Option<(i64, Vec<usize>)> {
+    let x = elements(&x.detach())?.to(cpu());
+    let all = x.to_vec::<i64>();
+    let at = all.iter().position(|&x| x != 0)?;
+    Some((all[at], x.shape().unravel(at).to_vec()))
+}
+
 /// Returns the elements below all transformations, unless they are being traced.
 fn elements(x: &Variable) -> Option<Array> {
     match &*x.value() {

@@ -16,7 +16,7 @@ mod convolution;
 #[cfg(feature = "fft")]
 mod fft;
 mod fused;
-mod linalg;
+pub mod linalg;
 mod loss;
 mod math;
 mod metrics;
@@ -44,7 +44,7 @@ pub use convolution::*;
 pub use families::derivative;
 #[cfg(feature = "fft")]
 pub use fft::*;
-pub use linalg::*;
+pub use linalg::{Triangle, triangular_solve};
 pub use loss::*;
 pub use math::*;
 pub use metrics::*;

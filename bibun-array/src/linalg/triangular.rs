@@ -1,8 +1,10 @@
 //! Systems of linear equations with triangular matrices.
 
-use std::ops::{Div, Mul, Sub};
-
-use crate::{Array, DType, Element, Error, cpu, raise, record_call};
+#[cfg(feature = "linalg")]
+use super::batch::Large;
+use super::batch::{Results, Rule, TINY, run};
+use super::numbers::Numbers;
+use crate::{Array, DType, Error, raise};
 
 /// The part of a matrix that counts; the rest is not read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,7 +30,7 @@ impl Triangle {
 /// It is computed on the CPU.
 ///
 /// ```
-/// use bibun_array::{Array, Triangle, triangular_solve};
+/// use bibun_array::{Array, linalg::{Triangle, triangular_solve}};
 /// let a = Array::from([[2.0, 0.0], [1.0, 4.0]]);
 /// let x = triangular_solve(&a, &Array::from([[2.0], [9.0]]), Triangle::Lower);
 /// assert_eq!(x.to_vec::<f64>(), [1.0, 2.0]);
@@ -54,38 +56,42 @@ pub fn triangular_solve(a: &Array, b: &Array, triangle: Triangle) -> Array {
         );
         raise(Error::invalid("triangular_solve", what));
     }
-    // A repeated value is on every device.
-    let device = match a.device() == cpu() {
-        true => b.device(),
-        false => a.device(),
-    };
-    let spec = (b.shape().clone(), b.dtype());
-    let solve = move |x: Vec<Array>| {
-        let [a, b] = [0, 1].map(|i| x[i].to(cpu()));
-        let y = match a.dtype() == DType::F32 {
-            true => solved::<f32>(&a, &b, triangle),
-            false => solved::<f64>(&a, &b, triangle),
-        };
-        vec![y.to(device)]
-    };
-    let mut results = record_call("triangular_solve", &[a.clone(), b.clone()], &[spec], solve);
-    results.pop().expect("there is one result")
+    let (n, m) = (b.shape()[b.rank() - 2], b.shape()[b.rank() - 1]);
+    let [y] = super::results(run(Solve { n, m, triangle }, &[a, b]));
+    y
 }
 
-/// Solves each of the systems.
-fn solved<T>(a: &Array, b: &Array, triangle: Triangle) -> Array
-where
-    T: Element + Sub<Output = T> + Mul<Output = T> + Div<Output = T>,
-{
-    let shape = b.shape();
-    let (n, m) = (shape[shape.rank() - 2], shape[shape.rank() - 1]);
-    if shape.size() == 0 {
-        return b.clone();
+#[derive(Clone)]
+struct Solve {
+    n: usize,
+    m: usize,
+    triangle: Triangle,
+}
+
+impl Rule for Solve {
+    fn name(&self) -> &'static str {
+        "triangular_solve"
     }
-    let (a, mut y) = (a.to_vec::<T>(), b.to_vec::<T>());
-    for (a, y) in a.chunks_exact(n * n).zip(y.chunks_exact_mut(n * m)) {
+    fn ranks(&self) -> &[usize] {
+        &[2, 2]
+    }
+    fn results(&self) -> Results {
+        Results::new([vec![self.n, self.m]], [])
+    }
+    fn work(&self) -> usize {
+        self.n * self.n * self.m + 1
+    }
+    fn is_tiny(&self) -> bool {
+        self.n <= TINY && self.m <= TINY
+    }
+
+    #[inline(always)]
+    fn compute<V: Numbers>(&self, x: &[&[V]], y: &mut [&mut [V]]) {
+        let (n, m) = (self.n, self.m);
+        let (a, y) = (x[0], &mut *y[0]);
+        y.copy_from_slice(x[1]);
         for step in 0..n {
-            let (row, known) = match triangle {
+            let (row, known) = match self.triangle {
                 Triangle::Lower => (step, 0..step),
                 Triangle::Upper => (n - 1 - step, n - step..n),
             };
@@ -102,11 +108,17 @@ where
             }
         }
     }
-    Array::from_vec(y, shape)
+
+    #[cfg(feature = "linalg")]
+    fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], _: &mut [&mut [i64]]) {
+        y[0].copy_from_slice(x[1]);
+        super::large::solve_triangular(x[0], self.n, y[0], self.m, self.triangle);
+    }
 }
 
 /// Two rows of m elements.
-fn two_rows<T>(y: &mut [T], m: usize, own: usize, other: usize) -> (&mut [T], &[T]) {
+#[inline(always)]
+pub(super) fn two_rows<T>(y: &mut [T], m: usize, own: usize, other: usize) -> (&mut [T], &[T]) {
     let middle = own.max(other) * m;
     let (first, second) = y.split_at_mut(middle);
     match own > other {

@@ -1,0 +1,127 @@
+//! Cholesky factors.
+
+#[cfg(feature = "linalg")]
+use super::batch::Large;
+use super::batch::{Results, Rule, TINY, run};
+use super::numbers::{Numbers, Real};
+use super::{NOT_A_NUMBER, expect_square};
+use crate::Array;
+
+/// Computes the lower Cholesky factor L of matrices `[.., n, n]`, `a = L Lᵀ`, and for each the number that
+/// says whether there is one: 0; or k if the leading k rows and columns are not positive definite, where L is
+/// NaN. Only the symmetric part `(a + aᵀ) / 2` counts.
+///
+/// Source: LAPACK's `potrf`.
+///
+/// ```
+/// use bibun_array::{Array, linalg::cholesky};
+/// let [l, info] = cholesky(&Array::from([[4.0, 2.0], [2.0, 5.0]]));
+/// assert_eq!(l.to_vec::<f64>(), [2.0, 0.0, 1.0, 2.0]);
+/// assert_eq!(info.item::<i64>(), 0);
+/// ```
+///
+/// # Panics
+/// Panics if the matrices are not square, or neither f32 nor f64.
+#[track_caller]
+pub fn cholesky(a: &Array) -> [Array; 2] {
+    let n = expect_square("cholesky", a);
+    super::results(run(Cholesky(n), &[a]))
+}
+
+#[derive(Clone)]
+struct Cholesky(usize);
+
+/// Writes the lower triangle of the symmetric part.
+#[inline(always)]
+pub(super) fn symmetric_part<V: Numbers>(a: &[V], n: usize, out: &mut [V]) {
+    let half = V::of(0.5);
+    for i in 0..n {
+        for j in 0..i {
+            out[i * n + j] = half * a[i * n + j] + half * a[j * n + i];
+        }
+        out[i * n + i] = a[i * n + i];
+    }
+}
+
+impl Cholesky {
+    /// Fills what has no factor with NaN, and says where it ends.
+    fn checked<T: Real>(&self, l: &mut [T], info: &mut [i64]) {
+        let n = self.0;
+        let zero = T::of(0.0);
+        let wrong = (0..n).find(|&i| !(l[i * n + i] > zero && l[i * n + i].is_finite()));
+        info[0] = wrong.map_or(0, |i| i as i64 + 1);
+        if wrong.is_some() {
+            l.fill(T::of(f64::NAN));
+        }
+    }
+}
+
+impl Rule for Cholesky {
+    fn name(&self) -> &'static str {
+        "cholesky"
+    }
+    fn ranks(&self) -> &[usize] {
+        &[2]
+    }
+    fn results(&self) -> Results {
+        Results::new([vec![self.0; 2]], [vec![]])
+    }
+    fn work(&self) -> usize {
+        self.0.pow(3) / 3 + self.0
+    }
+    fn is_tiny(&self) -> bool {
+        self.0 <= TINY
+    }
+
+    #[inline(always)]
+    fn compute<V: Numbers>(&self, x: &[&[V]], y: &mut [&mut [V]]) {
+        let (n, l) = (self.0, &mut *y[0]);
+        symmetric_part(x[0], n, l);
+        for j in 0..n {
+            let pivot = l[j * n + j].sqrt();
+            l[j * n + j] = pivot;
+            for i in j + 1..n {
+                l[i * n + j] = l[i * n + j] / pivot;
+                let factor = l[i * n + j];
+                for k in j + 1..=i {
+                    l[i * n + k] = l[i * n + k] - factor * l[k * n + j];
+                }
+            }
+        }
+    }
+
+    fn finish<T: Real>(&self, y: &mut [&mut [T]], integers: &mut [&mut [i64]]) {
+        self.checked(y[0], integers[0]);
+    }
+
+    #[cfg(feature = "linalg")]
+    fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], integers: &mut [&mut [i64]]) {
+        let (n, l) = (self.0, &mut *y[0]);
+        let half = T::of(0.5);
+        // Columns are neighbours in memory for the factorisation.
+        super::large::for_tiles(n, n, |i, j| {
+            l[i * n + j] = half * x[0][i * n + j] + half * x[0][j * n + i]
+        });
+        match super::large::cholesky(l, n) {
+            Ok(()) => {
+                for i in 0..n {
+                    l[i * n..][..i].fill(T::of(0.0));
+                }
+                super::large::transpose_in_place(l, n);
+                self.checked(l, integers[0]);
+            }
+            Err(k) => {
+                integers[0][0] = k as i64 + 1;
+                l.fill(T::of(f64::NAN));
+            }
+        }
+    }
+}
+
+/// Whether a pivot ends a factorisation: its number from 1, or that it is not a number.
+pub(super) fn wrong_pivot<T: Real>(k: usize, pivot: T) -> Option<i64> {
+    if pivot.to_f64() == 0.0 {
+        return Some(k as i64 + 1);
+    }
+    (!pivot.is_finite()).then_some(NOT_A_NUMBER)
+}

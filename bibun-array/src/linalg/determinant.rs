@@ -1,0 +1,139 @@
+//! Determinants and cofactors.
+
+#[cfg(feature = "linalg")]
+use super::batch::Large;
+use super::batch::{Results, Rule, TINY, run};
+use super::expect_square;
+use super::lu::eliminate;
+use super::numbers::{Numbers, Real};
+use super::svd::svd;
+use crate::{Array, Index, cpu, matmul};
+
+/// Computes the determinants of matrices `[.., n, n]`, their signs and the logarithms of their absolute values, each
+/// `[..]`.
+///
+/// ```
+/// use bibun_array::{Array, linalg::determinants};
+/// let [det, sign, log] = determinants(&Array::from([[0.0, 1.0], [1.0, 0.0]]));
+/// assert_eq!([det, sign, log].map(|y| y.item::<f64>()), [-1.0, -1.0, 0.0]);
+/// ```
+///
+/// # Panics
+/// Panics if the matrices are not square, or neither f32 nor f64.
+#[track_caller]
+pub fn determinants(a: &Array) -> [Array; 3] {
+    let n = expect_square("det", a);
+    super::results(run(Determinants(n), &[a]))
+}
+
+/// Computes the cofactors of matrices `[.., n, n]`, the derivatives of their determinants, by singular values: they are
+/// right for singular matrices, too.
+///
+/// ```
+/// use bibun_array::{Array, linalg::cofactors};
+/// let y = cofactors(&Array::from([[1.0, 0.0], [0.0, 0.0]]));
+/// assert_eq!(y.to_vec::<f64>(), [0.0, 0.0, 0.0, 1.0]);
+/// ```
+///
+/// # Panics
+/// Panics if the matrices are not square, or neither f32 nor f64.
+#[track_caller]
+pub fn cofactors(a: &Array) -> Array {
+    let n = expect_square("cofactors", a);
+    let [u, s, vt, _] = svd(a, false);
+    let [[_, left, _], [_, right, _]] = [&u, &vt].map(determinants);
+    let alone = s.expand_dims(-2).broadcast_to(a.shape());
+    let is_own = Array::eye(n, crate::DType::Bool);
+    let is_own = match a.device() == cpu() {
+        true => is_own,
+        false => is_own.to(a.device()),
+    };
+    let others = is_own.where_(1.0, alone).cast(a.dtype()).prod(-1);
+    let scaled = u * others.expand_dims(-2);
+    let signs = (left * right).slice(&[Index::Ellipsis, Index::NewAxis, Index::NewAxis]);
+    matmul(&scaled, &vt) * signs
+}
+
+#[derive(Clone)]
+struct Determinants(usize);
+
+impl Determinants {
+    fn of_pivots<T: Real>(pivots: impl Iterator<Item = T>, turned: bool, y: &mut [&mut [T]]) {
+        let (zero, one) = (T::of(0.0), T::of(1.0));
+        let (mut det, mut sign, mut log) = (if turned { -one } else { one }, turned, 0.0);
+        let mut is_zero = false;
+        for pivot in pivots {
+            det = det * pivot;
+            sign ^= pivot < zero;
+            is_zero |= pivot == zero;
+            log += pivot.to_f64().abs().ln();
+        }
+        y[0][0] = det;
+        y[1][0] = match is_zero {
+            true => zero,
+            false if log.is_nan() => T::of(f64::NAN),
+            false if sign => -one,
+            false => one,
+        };
+        y[2][0] = T::of(log);
+    }
+}
+
+/// Whether a permutation is one of an odd number of exchanges.
+fn is_odd(mut order: Vec<usize>) -> bool {
+    let mut odd = false;
+    for i in 0..order.len() {
+        while order[i] != i {
+            let to = order[i];
+            order.swap(i, to);
+            odd = !odd;
+        }
+    }
+    odd
+}
+
+impl Rule for Determinants {
+    fn name(&self) -> &'static str {
+        "det"
+    }
+    fn ranks(&self) -> &[usize] {
+        &[2]
+    }
+    fn results(&self) -> Results {
+        Results::new([vec![], vec![], vec![]], [])
+    }
+    fn work(&self) -> usize {
+        self.0.pow(3) + 20 * self.0 + 1
+    }
+    fn is_tiny(&self) -> bool {
+        self.0 <= TINY
+    }
+    fn memory(&self) -> usize {
+        self.0 * (self.0 + 1)
+    }
+
+    #[inline(always)]
+    fn compute<V: Numbers>(&self, x: &[&[V]], y: &mut [&mut [V]]) {
+        let n = self.0;
+        let (lu, rows) = y[3].split_at_mut(n * n);
+        lu.copy_from_slice(x[0]);
+        eliminate(lu, n, n, rows);
+    }
+
+    fn finish<T: Real>(&self, y: &mut [&mut [T]], _: &mut [&mut [i64]]) {
+        let n = self.0;
+        let (memory, y) = y.split_last_mut().expect("the memory");
+        let rows = memory[n * n..].iter().map(|x| x.to_f64() as usize);
+        let turned = is_odd(rows.collect());
+        Self::of_pivots((0..n).map(|i| memory[i * n + i]), turned, y);
+    }
+
+    #[cfg(feature = "linalg")]
+    fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], _: &mut [&mut [i64]]) {
+        let n = self.0;
+        let (mut lu, mut rows) = (vec![T::of(0.0); n * n], vec![0; n]);
+        super::large::lu(x[0], n, n, &mut lu, &mut rows);
+        let turned = is_odd(rows.into_iter().map(|row| row as usize).collect());
+        Self::of_pivots((0..n).map(|i| lu[i * n + i]), turned, y);
+    }
+}

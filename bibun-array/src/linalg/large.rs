@@ -1,0 +1,227 @@
+//! Large matrices, by the crate `faer`.
+
+use faer::diag::DiagMut;
+use faer::dyn_stack::{MemBuffer, MemStack};
+use faer::linalg::cholesky::llt::factor as llt;
+use faer::linalg::lu::partial_pivoting::factor as plu;
+use faer::linalg::qr::no_pivoting::factor as qr_factor;
+use faer::linalg::{evd, householder, svd, triangular_solve};
+use faer::prelude::default;
+use faer::{Conj, MatMut, MatRef, Par};
+
+use super::batch::Large;
+use super::triangular::Triangle;
+
+/// The number of elements from which on threads share a matrix.
+const SHARED: usize = 128 * 128;
+/// The order of blocks that are transposed in cache.
+const TILE: usize = 16;
+
+fn parallel(elements: usize) -> Par {
+    match elements >= SHARED && rayon::current_num_threads() > 1 {
+        true => Par::rayon(0),
+        false => Par::Seq,
+    }
+}
+
+/// Calls a function with all indices of a matrix, tile by tile.
+pub(super) fn for_tiles(m: usize, n: usize, mut each: impl FnMut(usize, usize)) {
+    for i in (0..m).step_by(TILE) {
+        for j in (0..n).step_by(TILE) {
+            for i in i..(i + TILE).min(m) {
+                for j in j..(j + TILE).min(n) {
+                    each(i, j);
+                }
+            }
+        }
+    }
+}
+
+pub(super) fn transpose_in_place<T: Copy>(a: &mut [T], n: usize) {
+    for_tiles(n, n, |i, j| {
+        if j < i {
+            a.swap(i * n + j, j * n + i);
+        }
+    });
+}
+
+/// Writes the transpose of a matrix `[m, n]`.
+pub(super) fn transpose<T: Copy>(a: &[T], m: usize, n: usize, out: &mut [T]) {
+    for_tiles(m, n, |i, j| out[j * m + i] = a[i * n + j]);
+}
+
+/// Computes the lower factor in place, in memory of columns. The error is the column without one.
+pub(super) fn cholesky<T: Large>(a: &mut [T], n: usize) -> Result<(), usize> {
+    let par = parallel(n * n);
+    let mut memory = MemBuffer::new(llt::cholesky_in_place_scratch::<T>(n, par, default()));
+    let a = MatMut::from_column_major_slice_mut(a, n, n);
+    let stack = MemStack::new(&mut memory);
+    match llt::cholesky_in_place(a, default(), par, stack, default()) {
+        Ok(_) => Ok(()),
+        Err(llt::LltError::NonPositivePivot { index }) => Err(index),
+    }
+}
+
+/// Computes the factors of a matrix, both in rows, and the row of each row.
+pub(super) fn lu<T: Large>(a: &[T], m: usize, n: usize, out: &mut [T], rows: &mut [i64]) {
+    let par = parallel(m * n);
+    let mut columns = vec![T::of(0.0); m * n];
+    transpose(a, m, n, &mut columns);
+    let (mut order, mut inverse) = (vec![0usize; m], vec![0usize; m]);
+    let scratch = plu::lu_in_place_scratch::<usize, T>(m, n, par, default());
+    let mut memory = MemBuffer::new(scratch);
+    plu::lu_in_place(
+        MatMut::from_column_major_slice_mut(&mut columns, m, n),
+        &mut order,
+        &mut inverse,
+        par,
+        MemStack::new(&mut memory),
+        default(),
+    );
+    transpose(&columns, n, m, out);
+    for (row, &from) in rows.iter_mut().zip(&order) {
+        *row = from as i64;
+    }
+}
+
+/// Solves with the factors, or with their transpose.
+pub(super) fn solve_lu<T: Large>(lu: &[T], n: usize, x: &mut [T], m: usize, transposed: bool) {
+    let par = parallel(n * m);
+    let lu = MatRef::from_row_major_slice(lu, n, n);
+    let mut x = MatMut::from_row_major_slice_mut(x, n, m);
+    if transposed {
+        let lu = lu.transpose();
+        triangular_solve::solve_lower_triangular_in_place(lu, x.as_mut(), par);
+        triangular_solve::solve_unit_upper_triangular_in_place(lu, x, par);
+    } else {
+        triangular_solve::solve_unit_lower_triangular_in_place(lu, x.as_mut(), par);
+        triangular_solve::solve_upper_triangular_in_place(lu, x, par);
+    }
+}
+
+pub(super) fn solve_triangular<T: Large>(
+    a: &[T],
+    n: usize,
+    x: &mut [T],
+    m: usize,
+    triangle: Triangle,
+) {
+    let par = parallel(n * m);
+    let a = MatRef::from_row_major_slice(a, n, n);
+    let x = MatMut::from_row_major_slice_mut(x, n, m);
+    match triangle {
+        Triangle::Lower => triangular_solve::solve_lower_triangular_in_place(a, x, par),
+        Triangle::Upper => triangular_solve::solve_upper_triangular_in_place(a, x, par),
+    }
+}
+
+/// Computes the eigenvalues of a symmetric matrix, and the eigenvectors, each in a row of `vectors`. Returns
+/// whether that succeeded.
+pub(super) fn eigh<T: Large>(
+    a: &[T],
+    n: usize,
+    values: &mut [T],
+    vectors: Option<&mut [T]>,
+) -> bool {
+    let par = parallel(n * n);
+    let wanted = match vectors {
+        Some(_) => evd::ComputeEigenvectors::Yes,
+        None => evd::ComputeEigenvectors::No,
+    };
+    let scratch = evd::self_adjoint_evd_scratch::<T>(n, wanted, par, default());
+    let mut memory = MemBuffer::new(scratch);
+    let found = evd::self_adjoint_evd(
+        MatRef::from_column_major_slice(a, n, n),
+        DiagMut::from_slice_mut(values),
+        vectors.map(|v| MatMut::from_column_major_slice_mut(v, n, n)),
+        par,
+        MemStack::new(&mut memory),
+        default(),
+    );
+    found.is_ok()
+}
+
+/// Computes the singular values of a matrix `[m, n]` in rows, and the singular vectors, k of them on each side:
+/// `u [m, k]` in rows, and each right one in a row of `vt`. Returns whether that succeeded.
+pub(super) fn svd<T: Large>(
+    a: &[T],
+    [m, n]: [usize; 2],
+    values: &mut [T],
+    vectors: Option<[(&mut [T], usize); 2]>,
+) -> bool {
+    let par = parallel(m * n);
+    let (wanted, [u, v]) = match vectors {
+        Some([(u, left), (vt, right)]) => {
+            let wanted = match left == right && left == m.min(n) {
+                true => svd::ComputeSvdVectors::Thin,
+                false => svd::ComputeSvdVectors::Full,
+            };
+            let u = MatMut::from_row_major_slice_mut(u, m, left);
+            let v = MatMut::from_column_major_slice_mut(vt, n, right);
+            (wanted, [Some(u), Some(v.as_dyn_stride_mut())])
+        }
+        None => (svd::ComputeSvdVectors::No, [None, None]),
+    };
+    let scratch = svd::svd_scratch::<T>(m, n, wanted, wanted, par, default());
+    let mut memory = MemBuffer::new(scratch);
+    let found = svd::svd(
+        MatRef::from_row_major_slice(a, m, n),
+        DiagMut::from_slice_mut(values),
+        u,
+        v,
+        par,
+        MemStack::new(&mut memory),
+        default(),
+    );
+    found.is_ok()
+}
+
+/// Computes `a = q r` of a matrix `[m, n]`, with k columns of q.
+pub(super) fn qr<T: Large>(a: &[T], [m, n]: [usize; 2], k: usize, q: &mut [T], r: &mut [T]) {
+    let par = parallel(m * n);
+    let size = m.min(n);
+    let block = qr_factor::recommended_block_size::<T>(m, n);
+    let mut columns = vec![T::of(0.0); m * n];
+    transpose(a, m, n, &mut columns);
+    let mut coefficients = vec![T::of(0.0); block * size];
+    let mut columns = MatMut::from_column_major_slice_mut(&mut columns, m, n);
+    let mut coefficients = MatMut::from_column_major_slice_mut(&mut coefficients, block, size);
+    let scratch = qr_factor::qr_in_place_scratch::<T>(m, n, block, par, default());
+    let applied = householder::apply_block_householder_sequence_on_the_left_in_place_scratch::<T>(
+        m, block, k,
+    );
+    let mut memory = MemBuffer::new(scratch.or(applied));
+    qr_factor::qr_in_place(
+        columns.as_mut(),
+        coefficients.as_mut(),
+        par,
+        MemStack::new(&mut memory),
+        default(),
+    );
+    for i in 0..k {
+        for j in i..n {
+            r[i * n + j] = columns[(i, j)];
+        }
+    }
+    let mut basis = vec![T::of(0.0); m * k];
+    for i in 0..k {
+        basis[i * m + i] = T::of(1.0);
+    }
+    householder::apply_block_householder_sequence_on_the_left_in_place_with_conj(
+        columns.as_ref().get(.., ..size),
+        coefficients.as_ref(),
+        Conj::No,
+        MatMut::from_column_major_slice_mut(&mut basis, m, k),
+        par,
+        MemStack::new(&mut memory),
+    );
+    transpose(&basis, k, m, q);
+}
+
+/// Computes the product of square matrices.
+pub(super) fn multiply<T: Large>(a: &[T], b: &[T], out: &mut [T], n: usize) {
+    let [a, b] = [a, b].map(|x| MatRef::from_row_major_slice(x, n, n));
+    let out = MatMut::from_row_major_slice_mut(out, n, n);
+    let one = faer::traits::math_utils::one::<T>();
+    faer::linalg::matmul::matmul(out, faer::Accum::Replace, a, b, one, parallel(n * n));
+}

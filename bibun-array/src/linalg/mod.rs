@@ -1,0 +1,77 @@
+//! Linear algebra: factorisations of matrices, with any axes of a batch in front.
+//!
+//! All of it is computed on the CPU, in f32 or f64: small matrices in groups, of which each has a lane of vector
+//! instructions; others one after the other, by the crate `faer` if the feature `linalg` is on, else by the loops
+//! of the small ones. The dtype and the sizes of one matrix alone decide which. Threads share the matrices of a batch,
+//! or one large matrix.
+
+mod batch;
+mod cholesky;
+mod determinant;
+mod eigh;
+mod exponential;
+#[cfg(feature = "linalg")]
+mod large;
+mod lu;
+mod numbers;
+mod qr;
+mod spectral;
+mod svd;
+mod triangular;
+
+pub use cholesky::cholesky;
+pub use determinant::{cofactors, determinants};
+pub use eigh::{eigh, eigvalsh};
+pub use exponential::expm;
+pub use lu::{inv, lu_factor, lu_solve};
+pub use qr::qr;
+pub use spectral::{Spectral, spectral};
+pub use svd::{svd, svdvals};
+pub use triangular::{Triangle, triangular_solve};
+
+use crate::{Array, DType, Error, raise};
+
+/// What functions return for matrices with elements that are not finite.
+const NOT_A_NUMBER: i64 = -1;
+
+/// Raises an error of inputs that do not fit.
+#[track_caller]
+fn raise_mismatch(function: &'static str, inputs: &[(&str, &Array)]) -> ! {
+    let each = inputs.iter();
+    let each = each.map(|(name, x)| format!("{name} is {} {}", x.shape(), x.dtype()));
+    let what = format!(
+        "the inputs do not fit: {}",
+        each.collect::<Vec<_>>().join(", ")
+    );
+    raise(Error::invalid(function, what))
+}
+
+/// Returns the last two sizes of matrices.
+#[track_caller]
+fn expect_matrices(function: &'static str, a: &Array) -> [usize; 2] {
+    let is_known = matches!(a.dtype(), DType::F32 | DType::F64);
+    match &a.shape()[..] {
+        &[.., m, n] if is_known => [m, n],
+        _ => {
+            let (shape, dtype) = (a.shape(), a.dtype());
+            let what = format!("a is {shape} {dtype}; it must be [.., m, n] of f32 or f64");
+            raise(Error::invalid(function, what))
+        }
+    }
+}
+
+/// Returns the order of square matrices.
+#[track_caller]
+fn expect_square(function: &'static str, a: &Array) -> usize {
+    let [m, n] = expect_matrices(function, a);
+    if m != n {
+        let what = format!("a is {}; it must be square", a.shape());
+        raise(Error::invalid(function, what));
+    }
+    n
+}
+
+/// Returns results whose number is known.
+fn results<const N: usize>(list: Vec<Array>) -> [Array; N] {
+    list.try_into().expect("the rule's results")
+}

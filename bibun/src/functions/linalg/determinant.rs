@@ -1,0 +1,377 @@
+//! Determinants.
+
+use bibun_array::{Array, DType};
+
+use super::matrices::{MatrixRule, OfMatrices, beside, expect_square, near, product3, t, widened};
+use super::solve::inverse_or_nan;
+use super::svd::{thin, values};
+use crate::call::composite;
+use crate::context::Context;
+use crate::function::{Fixed, Needs, Saved, Spec};
+use crate::functions::{
+    arange, cast, diag, diagonal, equal, expand_dims, eye, greater, less, logical_or, prod, sum,
+    where_,
+};
+use crate::variable::Variable;
+
+/// Computes the determinants of matrices, by elimination.
+///
+/// Shapes: a `[.., n, n]` → `[..]`; of matrices without elements, 1.
+/// Types: floats; integers give f64. 16-bit floats are computed in f32.
+/// Gradient: `gy` times the cofactors of a, which are right at singular matrices, too: they are computed from singular
+/// values. So are second derivatives. Higher ones exist where a is regular, or its singular values differ; elsewhere
+/// they are infinite or NaN.
+/// Source: `numpy.linalg.det`.
+///
+/// # Panics
+/// Panics if a is not square.
+///
+/// ```
+/// use bibun::{linalg::det, grad, Variable};
+/// let a = Variable::new([[1.0, 2.0], [2.0, 4.0]]);
+/// assert_eq!(det(&a).item::<f64>(), 0.0);
+/// let ga = grad(|a| det(a), &a).to_vec::<f64>();
+/// assert!(ga.iter().zip([4.0, -2.0, -2.0, 1.0]).all(|(a, b)| (a - b).abs() < 1e-14));
+/// ```
+#[track_caller]
+pub fn det(a: impl Into<Variable>) -> Variable {
+    let _whole = composite("det");
+    let a = a.into();
+    expect_square("det", &a);
+    let (a, dtype) = widened(a);
+    let [y] = OfMatrices::of(Determinant, [a]);
+    cast(y, dtype)
+}
+
+/// Computes the signs of determinants (1, 0 or -1) and the logarithms of their absolute values, which neither
+/// overflow nor underflow.
+///
+/// Shapes: a `[.., n, n]` → `[..]`, `[..]`. Types: floats; integers give f64. 16-bit floats are computed in f32.
+/// Gradient: `g a⁻ᵀ` of the logarithm; NaN where a is singular, whose logarithm is -∞. None of the sign.
+/// Source: `numpy.linalg.slogdet`.
+///
+/// # Panics
+/// Panics if a is not square.
+///
+/// ```
+/// use bibun::{linalg::slogdet, Variable};
+/// let (sign, log) = slogdet(Variable::new([[0.0, 1e200], [1e200, 0.0]]));
+/// assert_eq!(sign.item::<f64>(), -1.0);
+/// assert!((log.item::<f64>() - 400.0 * 10f64.ln()).abs() < 1e-12);
+/// ```
+#[track_caller]
+pub fn slogdet(a: impl Into<Variable>) -> (Variable, Variable) {
+    let _whole = composite("slogdet");
+    let [sign, log] = sign_and_log("slogdet", a.into());
+    (sign, log)
+}
+
+/// Computes the logarithms of determinants: -∞ of singular matrices, NaN of negative determinants.
+///
+/// Shapes: a `[.., n, n]` → `[..]`. Types: floats; integers give f64. Gradient: that of [`slogdet`].
+/// Source: `torch.logdet`. (For positive definite matrices, twice the sum of the logarithms of the diagonal of the
+/// Cholesky factor takes half the time.)
+///
+/// # Panics
+/// Panics if a is not square.
+///
+/// ```
+/// use bibun::{linalg::logdet, Variable};
+/// let y = logdet(Variable::new([[2.0, 0.0], [0.0, 3.0]])).item::<f64>();
+/// assert!((y - 6f64.ln()).abs() < 1e-15);
+/// ```
+#[track_caller]
+pub fn logdet(a: impl Into<Variable>) -> Variable {
+    let _whole = composite("logdet");
+    let [sign, log] = sign_and_log("logdet", a.into());
+    where_(less(sign, 0.0), f64::NAN, log)
+}
+
+#[track_caller]
+fn sign_and_log(function: &'static str, a: Variable) -> [Variable; 2] {
+    expect_square(function, &a);
+    let (a, dtype) = widened(a);
+    OfMatrices::of(SignAndLog, [a]).map(|y| cast(y, dtype))
+}
+
+#[derive(Clone, Debug)]
+struct Determinant;
+
+impl MatrixRule for Determinant {
+    type Inputs = Fixed<1>;
+    type Outputs = Fixed<1>;
+
+    fn name(&self) -> &'static str {
+        "det"
+    }
+    fn saves(&self, _: Needs<'_>) -> Saved {
+        Saved::NOTHING.input(0)
+    }
+    fn results(&self, [a]: [&Spec; 1]) -> [Spec; 1] {
+        [beside(a, &[])]
+    }
+    fn forward(&self, [a]: [Array; 1]) -> [Array; 1] {
+        let [det, ..] = bibun_array::linalg::determinants(&a);
+        [det]
+    }
+    fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 1] {
+        [Some(of_each(gy) * cofactors(cx.input(0)))]
+    }
+    fn jvp(&self, cx: &Context<'_>, [da]: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
+        [da.map(|da| inner(cofactors(cx.input(0)), da))]
+    }
+}
+
+/// Returns a number of each matrix for all of its elements.
+fn of_each(x: Variable) -> Variable {
+    expand_dims(expand_dims(x, -1), -1)
+}
+
+/// Returns the sums of products of the elements of matrices.
+fn inner(a: Variable, b: Variable) -> Variable {
+    sum(a * b, [-2, -1])
+}
+
+fn cofactors(a: Variable) -> Variable {
+    let [y] = OfMatrices::of(Cofactors, [a]);
+    y
+}
+
+/// The derivative of the determinant by each element.
+#[derive(Clone, Debug)]
+struct Cofactors;
+
+impl Cofactors {
+    /// Returns the second derivative of the determinant along `x`, by each element. As a map of x it is symmetric.
+    fn slope(a: &Variable, x: Variable) -> Variable {
+        let n = a.shape()[a.rank() - 1];
+        // Both ways are taken everywhere, of matrices that are harmless where the other one counts.
+        let [s, _] = values(a.detach());
+        let largest = crate::functions::max(&s, bibun_array::keep_dims(-1));
+        let tolerance = n as f64 * epsilon(a.dtype());
+        let is_regular = greater(
+            crate::functions::min(s, -1),
+            crate::functions::squeeze(largest, -1) * tolerance,
+        );
+        let is_regular = of_each(is_regular);
+        let regular = Self::slope_by_inverse(
+            where_(&is_regular, a, near(a, eye(n, a.dtype()))),
+            x.clone(),
+        );
+        let steps = near(a, diag(cast(arange(1, n as i64 + 1, 1), a.dtype()), 0));
+        let singular = Self::slope_by_values(where_(&is_regular, steps, a), x);
+        where_(is_regular, regular, singular)
+    }
+
+    /// `C <W, x> - W xᵀ C` with the cofactors C and the transposed inverse W.
+    fn slope_by_inverse(a: Variable, x: Variable) -> Variable {
+        let w = t(inverse_or_nan(a.clone()));
+        let c = cofactors(a);
+        of_each(inner(w.clone(), x.clone())) * &c - product3(w, t(x), c)
+    }
+
+    /// With `a = u diag(s) vᵀ` and `m = uᵀ x v`, `det(u) det(v) u k vᵀ`, where the products p of all values but two
+    /// make `k[i, i] = Σ p[i, j] m[j, j]` and `k[i, j] = -p[i, j] m[j, i]`.
+    fn slope_by_values(a: Variable, x: Variable) -> Variable {
+        let n = a.shape()[a.rank() - 1];
+        let [u, s, vt, _] = thin(a);
+        let turned = det(&u) * det(&vt);
+        let m = product3(t(&u), x, t(&vt));
+        let (others, is_diagonal) = products_of_others(&s, n);
+        let of_diagonal = sum(&others * expand_dims(diagonal(&m, 0, [-2, -1]), -2), -1);
+        let k = where_(is_diagonal, diag(of_diagonal, 0), -(others * t(m)));
+        of_each(turned) * product3(u, k, vt)
+    }
+}
+
+/// Returns the products of all singular values but two, zeros on the diagonal, and where that is.
+fn products_of_others(s: &Variable, n: usize) -> (Variable, Variable) {
+    let order = near(s, arange(0, n as i64, 1));
+    let row = |axes: [isize; 2]| expand_dims(expand_dims(&order, axes[0]), axes[1]);
+    let (i, j, k) = (row([-1, -1]), row([0, -1]), row([0, 0]));
+    let is_left_out = logical_or(equal(&i, &k), equal(&j, &k));
+    let s = expand_dims(expand_dims(s, -2), -2);
+    let products = prod(where_(is_left_out, 1.0, s), -1);
+    let is_diagonal = equal(expand_dims(&order, -1), &order);
+    (where_(&is_diagonal, 0.0, products), is_diagonal)
+}
+
+fn epsilon(dtype: DType) -> f64 {
+    if dtype == DType::F32 {
+        f64::from(f32::EPSILON)
+    } else {
+        f64::EPSILON
+    }
+}
+
+impl MatrixRule for Cofactors {
+    type Inputs = Fixed<1>;
+    type Outputs = Fixed<1>;
+
+    fn name(&self) -> &'static str {
+        "cofactors"
+    }
+    fn saves(&self, _: Needs<'_>) -> Saved {
+        Saved::NOTHING.input(0)
+    }
+    fn results(&self, [a]: [&Spec; 1]) -> [Spec; 1] {
+        [a.clone()]
+    }
+    fn forward(&self, [a]: [Array; 1]) -> [Array; 1] {
+        [bibun_array::linalg::cofactors(&a)]
+    }
+    fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 1] {
+        [Some(Self::slope(&cx.input(0), gy))]
+    }
+    fn jvp(&self, cx: &Context<'_>, [da]: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
+        [da.map(|da| Self::slope(&cx.input(0), da))]
+    }
+}
+
+#[derive(Clone, Debug)]
+struct SignAndLog;
+
+impl MatrixRule for SignAndLog {
+    type Inputs = Fixed<1>;
+    type Outputs = Fixed<2>;
+
+    fn name(&self) -> &'static str {
+        "slogdet"
+    }
+    fn saves(&self, _: Needs<'_>) -> Saved {
+        Saved::NOTHING.input(0)
+    }
+    fn results(&self, [a]: [&Spec; 1]) -> [Spec; 2] {
+        [beside(a, &[]), beside(a, &[])]
+    }
+    fn forward(&self, [a]: [Array; 1]) -> [Array; 2] {
+        let [_, sign, log] = bibun_array::linalg::determinants(&a);
+        [sign, log]
+    }
+    fn vjp(&self, cx: &Context<'_>, [_, g]: [Variable; 2]) -> [Option<Variable>; 1] {
+        [Some(of_each(g) * t(inverse_or_nan(cx.input(0))))]
+    }
+    fn jvp(&self, cx: &Context<'_>, [da]: [Option<Variable>; 1]) -> [Option<Variable>; 2] {
+        let of_log = da.map(|da| inner(t(inverse_or_nan(cx.input(0))), da));
+        [None, of_log]
+    }
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use super::reference::{self, Matrix, numbers};
+    use crate::conformance::Sample;
+
+    let number = |x: f64| Matrix::of(1, 1, |_, _| x);
+    let of = |shape: &[usize]| {
+        Sample::new(
+            "det",
+            |x| vec![det(reference::regular(&x[0]))],
+            move |x| {
+                numbers(reference::each(x, |x| {
+                    vec![number(Matrix::regular(&x[0]).det())]
+                }))
+            },
+        )
+        .input(shape, -1.0..1.0)
+    };
+    // The last row is zero, but its derivatives are not.
+    let singular = Sample::new(
+        "det",
+        |x| {
+            let rows = crate::functions::concat([&reference::separated(&x[0]), &x[1]], -2);
+            // Beside numbers of this size, differences of 0 are not compared.
+            vec![det(rows) + crate::functions::sum(&x[0], ..)]
+        },
+        |x| vec![x[0].sum(..)],
+    )
+    .input([2, 3], -1.0..1.0)
+    .input([1, 3], 0.0..1e-300);
+    vec![
+        of(&[3, 3]),
+        of(&[2, 2, 2]),
+        singular,
+        Sample::new(
+            "slogdet",
+            |x| {
+                let (sign, log) = slogdet(reference::regular(&x[0]));
+                vec![sign, log]
+            },
+            move |x| {
+                numbers(reference::each(x, |x| {
+                    let det = Matrix::regular(&x[0]).det();
+                    vec![number(det.signum()), number(det.abs().ln())]
+                }))
+            },
+        )
+        .input([2, 3, 3], -1.0..1.0),
+        Sample::new(
+            "logdet",
+            |x| vec![logdet(reference::positive(&x[0]))],
+            move |x| {
+                numbers(reference::each(x, |x| {
+                    let a = Matrix::positive(&x[0]);
+                    // The skew part counts here.
+                    let skew =
+                        Matrix::of(a.n, a.n, |i, j| a.at(i, j) + x[0].at(i, j) - x[0].at(j, i));
+                    vec![number(skew.det().ln())]
+                }))
+            },
+        )
+        .input([3, 3], -1.0..1.0),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{grad, hessian};
+
+    #[test]
+    fn the_gradient_at_singular_matrices() {
+        // Rank 2, 1 and 0 of 3: the cofactors are those of the smaller matrices.
+        let a = Variable::new([[1.0, 2.0, 3.0], [0.0, 1.0, 4.0], [1.0, 3.0, 7.0]]);
+        let g = grad(|a| det(a), &a).to_vec::<f64>();
+        let expected = [-5.0, 4.0, -1.0, -5.0, 4.0, -1.0, 5.0, -4.0, 1.0];
+        assert!(
+            g.iter().zip(expected).all(|(g, e)| (g - e).abs() < 1e-13),
+            "{g:?}"
+        );
+        let a = Variable::new(Array::ones([3, 3], DType::F64));
+        let g = grad(|a| det(a), &a).to_vec::<f64>();
+        assert!(g.iter().all(|g| g.abs() < 1e-14), "{g:?}");
+        // Of `x y - z w`, everywhere.
+        for a in [
+            [[1.0, 2.0], [2.0, 4.0]],
+            [[0.0; 2]; 2],
+            [[1.0, 0.0], [0.0, 1.0]],
+        ] {
+            let h = hessian(|a| det(a), &Variable::new(a)).to_vec::<f64>();
+            for (at, h) in h.iter().enumerate() {
+                let expected = [3, 12].contains(&at) as i64 - [6, 9].contains(&at) as i64;
+                assert!(
+                    (h - expected as f64).abs() < 1e-13,
+                    "{h:?} at {at} of {a:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn special_matrices() {
+        let empty = Variable::new(Array::zeros([0, 0], DType::F64));
+        assert_eq!(det(&empty).item::<f64>(), 1.0);
+        let singular = Variable::new([[1.0, 2.0], [2.0, 4.0]]);
+        let (sign, log) = slogdet(&singular);
+        assert_eq!(
+            (sign.item::<f64>(), log.item::<f64>()),
+            (0.0, f64::NEG_INFINITY)
+        );
+        assert!(
+            logdet(Variable::new([[0.0, 1.0], [1.0, 0.0]]))
+                .item::<f64>()
+                .is_nan()
+        );
+        assert!(det(singular * f64::NAN).item::<f64>().is_nan());
+    }
+}

@@ -1,0 +1,380 @@
+//! Factorisations against the products that they are made of, for sizes around the limits of the loops.
+
+use bibun_array::linalg::{
+    Spectral, Triangle, cholesky, eigh, eigvalsh, expm, inv, lu_factor, lu_solve, qr, spectral,
+    svd, svdvals, triangular_solve,
+};
+use bibun_array::{Array, DType, Generator, Index, Shape, matmul};
+
+const SIZES: [usize; 10] = [0, 1, 2, 3, 5, 8, 16, 17, 33, 150];
+
+fn transposed(x: &Array) -> Array {
+    x.swapaxes(-1, -2)
+}
+
+/// The largest difference, relative to the largest element.
+fn distance(a: &Array, b: &Array) -> f64 {
+    assert_eq!((a.shape(), a.dtype()), (b.shape(), b.dtype()));
+    let pairs = (a.to_vec::<f64>().into_iter()).zip(b.to_vec::<f64>());
+    let size = b
+        .to_vec::<f64>()
+        .iter()
+        .fold(1.0f64, |size, x| size.max(x.abs()));
+    pairs.fold(0.0f64, |most, (a, b)| match (a - b).abs() / size {
+        apart if apart.is_nan() => f64::INFINITY,
+        apart => most.max(apart),
+    })
+}
+
+#[track_caller]
+fn expect_close(a: &Array, b: &Array, n: usize) {
+    let epsilon = if b.dtype() == DType::F32 {
+        1.2e-7
+    } else {
+        2.3e-16
+    };
+    let apart = distance(a, b);
+    assert!(
+        apart <= 20.0 * (n + 4) as f64 * epsilon,
+        "{apart:e} apart, of {} {}",
+        b.shape(),
+        b.dtype()
+    );
+}
+
+fn random(seed: u64, shape: impl Into<Shape>, dtype: DType) -> Array {
+    Generator::new(seed)
+        .uniform(shape.into(), -1.0, 1.0, DType::F64)
+        .cast(dtype)
+}
+
+fn identity(batch: usize, n: usize, dtype: DType) -> Array {
+    Array::eye(n, dtype).broadcast_to([batch, n, n])
+}
+
+/// All shapes of square matrices, in both dtypes.
+fn for_squares(each: impl Fn(Array, usize, usize)) {
+    for n in SIZES {
+        for batch in [0, 1, 7, 19] {
+            let batch = if n > 20 { batch.min(2) } else { batch };
+            for dtype in [DType::F32, DType::F64] {
+                each(random(n as u64 + 7, [batch, n, n], dtype), batch, n);
+            }
+        }
+    }
+}
+
+/// The sums of squares with ones on the diagonal.
+fn positive(a: &Array, batch: usize, n: usize) -> Array {
+    matmul(a, &transposed(a)) + identity(batch, n, a.dtype())
+}
+
+#[test]
+fn cholesky_factors_multiply_to_the_matrix() {
+    for_squares(|a, batch, n| {
+        let a = positive(&a, batch, n);
+        let [l, info] = cholesky(&a);
+        assert_eq!(l.tril(0).to_vec::<f64>(), l.to_vec::<f64>());
+        assert!(info.to_vec::<i64>().iter().all(|&k| k == 0));
+        expect_close(&matmul(&l, &transposed(&l)), &a, n);
+    });
+}
+
+#[test]
+fn what_is_not_positive_definite_is_told() {
+    for n in [2, 16, 40] {
+        let mut a = Array::eye(n, DType::F64)
+            .broadcast_to([9, n, n])
+            .to_row_major();
+        a.assign(
+            &[Index::from(4), Index::from(1), Index::from(1)],
+            &Array::from(-1.0),
+        );
+        a.assign(
+            &[Index::from(7), Index::from(0), Index::from(0)],
+            &Array::from(f64::NAN),
+        );
+        let [l, info] = cholesky(&a);
+        assert_eq!(info.to_vec::<i64>(), [0, 0, 0, 0, 2, 0, 0, 1, 0], "{n}");
+        let l = l.to_vec::<f64>();
+        for (k, l) in l.chunks(n * n).enumerate() {
+            let is_none = [4, 7].contains(&k);
+            assert!(l.iter().all(|x| x.is_nan() == is_none), "{n} {k}");
+        }
+    }
+}
+
+#[test]
+fn triangles_and_systems_solve() {
+    for_squares(|a, batch, n| {
+        for m in [0, 1, 3, 20] {
+            let b = random(3, [batch, n, m], a.dtype());
+            let a = &a + &identity(batch, n, a.dtype()) * (2.0 + n as f64 / 4.0);
+            for triangle in [Triangle::Lower, Triangle::Upper] {
+                let part = match triangle {
+                    Triangle::Lower => a.tril(0),
+                    Triangle::Upper => a.triu(0),
+                };
+                // The other part is not read.
+                let x = triangular_solve(&a, &b, triangle);
+                expect_close(&matmul(&part, &x), &b, n);
+            }
+            let [lu, rows, info] = lu_factor(&a);
+            assert!(info.to_vec::<i64>().iter().all(|&k| k == 0));
+            expect_close(&matmul(&a, &lu_solve(&lu, &rows, &b, false)), &b, 4 * n);
+            expect_close(
+                &matmul(&transposed(&a), &lu_solve(&lu, &rows, &b, true)),
+                &b,
+                4 * n,
+            );
+        }
+        let a = &a + &identity(batch, n, a.dtype()) * (2.0 + n as f64 / 4.0);
+        let [y, _] = inv(&a);
+        expect_close(
+            &matmul(&a, &y),
+            &identity(batch, n, a.dtype()).to_row_major(),
+            4 * n,
+        );
+    });
+}
+
+#[test]
+fn lu_factors_of_any_shape_multiply_to_the_exchanged_rows() {
+    for [m, n] in [
+        [3, 3],
+        [2, 5],
+        [5, 2],
+        [16, 16],
+        [40, 40],
+        [40, 7],
+        [7, 40],
+        [0, 3],
+        [3, 0],
+    ] {
+        for dtype in [DType::F32, DType::F64] {
+            let a = random(5, [11, m, n], dtype);
+            let [lu, rows, _] = lu_factor(&a);
+            let k = m.min(n);
+            let part = |x: &Array, m: usize, n: usize| {
+                x.slice(&[Index::ALL, Index::from(0..m), Index::from(0..n)])
+            };
+            let ones = part(&Array::eye(m, dtype).expand_dims(0), m, k);
+            let l = part(&lu.tril(-1), m, k) + ones;
+            let u = part(&lu.triu(0), k, n);
+            let mut expected = Vec::new();
+            let (a, rows) = (a.to_vec::<f64>(), rows.to_vec::<i64>());
+            for (i, &row) in rows.iter().enumerate() {
+                let at = (i / m * m + row as usize) * n;
+                expected.extend_from_slice(&a[at..at + n]);
+            }
+            let expected = Array::from_vec(expected, [11, m, n]).cast(dtype);
+            expect_close(&matmul(&l, &u), &expected, n);
+            assert!(l.to_vec::<f64>().iter().all(|l| l.abs() <= 1.0));
+        }
+    }
+}
+
+#[test]
+fn singular_matrices_are_told() {
+    for n in [3, 16, 30] {
+        let mut a = Array::eye(n, DType::F64)
+            .broadcast_to([10, n, n])
+            .to_row_major();
+        a.assign(
+            &[Index::from(2), Index::from(1), Index::from(1)],
+            &Array::from(0.0),
+        );
+        a.assign(
+            &[Index::from(9), Index::from(1), Index::from(1)],
+            &Array::from(f64::INFINITY),
+        );
+        let [_, info] = inv(&a);
+        let [.., factored] = lu_factor(&a);
+        let expected = [0, 0, 2, 0, 0, 0, 0, 0, 0, -1];
+        assert_eq!(factored.to_vec::<i64>(), expected);
+        assert_eq!(info.to_vec::<i64>(), expected);
+    }
+}
+
+#[test]
+fn eigenvectors_diagonalize() {
+    for_squares(|a, batch, n| {
+        let [w, v, info] = eigh(&a);
+        assert!(info.to_vec::<i64>().iter().all(|&k| k == 0));
+        let part = (&a + &transposed(&a)) * 0.5;
+        let scaled = &v * &w.expand_dims(-2);
+        expect_close(&matmul(&scaled, &transposed(&v)), &part, n);
+        expect_close(
+            &matmul(&transposed(&v), &v),
+            &identity(batch, n, a.dtype()).to_row_major(),
+            n,
+        );
+        let values = w.to_vec::<f64>();
+        assert!(values.chunks(n.max(1)).all(|w| w.is_sorted()));
+        expect_close(&eigvalsh(&a)[0], &w, n);
+    });
+}
+
+#[test]
+fn singular_vectors_multiply_to_the_matrix() {
+    for [m, n] in [
+        [0, 0],
+        [0, 4],
+        [4, 0],
+        [1, 1],
+        [3, 3],
+        [5, 2],
+        [2, 5],
+        [16, 16],
+        [16, 3],
+        [17, 17],
+        [60, 9],
+        [9, 60],
+    ] {
+        for dtype in [DType::F32, DType::F64] {
+            let a = random(9, [11, m, n], dtype);
+            let k = m.min(n);
+            for full in [false, true] {
+                let [u, s, vt, info] = svd(&a, full);
+                assert!(info.to_vec::<i64>().iter().all(|&k| k == 0));
+                let (of_u, of_v) = if full { (m, n) } else { (k, k) };
+                assert_eq!(
+                    (u.shape(), vt.shape()),
+                    (&[11, m, of_u].into(), &[11, of_v, n].into())
+                );
+                expect_close(
+                    &matmul(&transposed(&u), &u),
+                    &identity(11, of_u, dtype).to_row_major(),
+                    m + n,
+                );
+                expect_close(
+                    &matmul(&vt, &transposed(&vt)),
+                    &identity(11, of_v, dtype).to_row_major(),
+                    m + n,
+                );
+                let first = u.slice(&[Index::ALL, Index::ALL, Index::from(0..k)]);
+                let right = vt.slice(&[Index::ALL, Index::from(0..k)]);
+                expect_close(&matmul(&(first * s.expand_dims(-2)), &right), &a, m + n);
+                assert!(
+                    s.to_vec::<f64>()
+                        .chunks(k.max(1))
+                        .all(|s| s.is_sorted_by(|a, b| a >= b))
+                );
+                expect_close(&svdvals(&a)[0], &s, m + n);
+            }
+        }
+    }
+}
+
+#[test]
+fn singular_vectors_of_matrices_of_low_rank_are_orthonormal() {
+    for n in [3, 16, 24] {
+        let a = Array::ones([9, n, n], DType::F64) * 2.0;
+        for a in [a, Array::zeros([9, n, n], DType::F64)] {
+            let [u, s, vt, _] = svd(&a, false);
+            expect_close(
+                &matmul(&transposed(&u), &u),
+                &identity(9, n, DType::F64).to_row_major(),
+                n,
+            );
+            expect_close(
+                &matmul(&vt, &transposed(&vt)),
+                &identity(9, n, DType::F64).to_row_major(),
+                n,
+            );
+            expect_close(&matmul(&(u * s.expand_dims(-2)), &vt), &a.to_row_major(), n);
+        }
+    }
+}
+
+#[test]
+fn orthonormal_columns_times_a_triangle() {
+    for [m, n] in [
+        [0, 0],
+        [0, 4],
+        [4, 0],
+        [1, 1],
+        [3, 3],
+        [5, 2],
+        [2, 5],
+        [16, 16],
+        [17, 17],
+        [60, 9],
+        [9, 60],
+    ] {
+        for dtype in [DType::F32, DType::F64] {
+            let a = random(9, [11, m, n], dtype);
+            for full in [false, true] {
+                let [q, r] = qr(&a, full);
+                let k = if full { m } else { m.min(n) };
+                expect_close(
+                    &matmul(&transposed(&q), &q),
+                    &identity(11, k, dtype).to_row_major(),
+                    m + n,
+                );
+                expect_close(&matmul(&q, &r), &a, m + n);
+                assert_eq!(r.triu(0).to_vec::<f64>(), r.to_vec::<f64>());
+                assert!(r.diagonal(0).to_vec::<f64>().iter().all(|&x| x >= 0.0));
+            }
+        }
+    }
+}
+
+#[test]
+fn exponentials_of_a_sum_multiply() {
+    for_squares(|a, _, n| {
+        for scale in [1e-3, 1.0, 4.0] {
+            let a = &a * (scale / (n as f64 + 1.0).sqrt());
+            let y = expm(&a);
+            let half = expm(&(&a * 0.5));
+            expect_close(&matmul(&half, &half), &y, 20 * n);
+        }
+    });
+    let y = expm(&Array::from([[0.0, -1.0], [1.0, 0.0]])).to_vec::<f64>();
+    for (y, expected) in y
+        .iter()
+        .zip([1f64.cos(), -1f64.sin(), 1f64.sin(), 1f64.cos()])
+    {
+        assert!((y - expected).abs() < 1e-15);
+    }
+}
+
+#[test]
+fn roots_and_logarithms_undo() {
+    for_squares(|a, batch, n| {
+        let a = positive(&a, batch, n);
+        let [root, info] = spectral(Spectral::Power(0.5), &a, &[]);
+        assert!(info.to_vec::<i64>().iter().all(|&k| k == 0));
+        expect_close(&matmul(&root, &root), &a, 4 * n);
+        let [log, _] = spectral(Spectral::Log, &a, &[]);
+        expect_close(&expm(&log), &a, 20 * n);
+    });
+}
+
+/// A matrix alone has the bits that it has among others.
+#[test]
+fn the_batch_changes_no_bits() {
+    for n in [3, 16, 18] {
+        for dtype in [DType::F32, DType::F64] {
+            let a = random(11, [21, n, n], dtype);
+            let all = |a: &Array| -> Vec<Array> {
+                let batch = a.shape()[0];
+                let [l, _] = cholesky(&positive(a, batch, n));
+                let [lu, rows, _] = lu_factor(a);
+                let [y, _] = inv(a);
+                let [w, v, _] = eigh(a);
+                let [u, s, vt, _] = svd(a, false);
+                let [q, r] = qr(a, false);
+                vec![l, lu, rows, y, w, v, u, s, vt, q, r, expm(a)]
+            };
+            let together = all(&a);
+            for i in [0, 9, 20] {
+                let alone = all(&a.slice(&[Index::from(i..i + 1)]));
+                for (k, (alone, together)) in alone.iter().zip(&together).enumerate() {
+                    let own = together.slice(&[Index::from(i..i + 1)]);
+                    assert!(alone.has_same_bits(&own), "result {k} of {n} {dtype}, {i}");
+                }
+            }
+        }
+    }
+}
