@@ -98,7 +98,7 @@ fn parts_and_products() {
         Array::zeros([0, 3], DType::C128).prod(0).to_vec::<C>(),
         [C::ONE; 3]
     );
-    assert_eq!(z.equal(&z).all(..).item::<bool>(), true);
+    assert!(z.equal(&z).all(..).item::<bool>());
     assert!(
         attempt(|| z.less(&z))
             .map_err(|error: bibun_array::Error| error)

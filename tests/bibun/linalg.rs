@@ -137,8 +137,8 @@ fn densities_agree_in_every_way() {
             assert!((a - b).abs() < 1e-12, "{what}: {a} and {b}");
         }
     };
-    let ways: [&dyn Fn(&Variable, &Variable) -> Variable; 3] =
-        [&by_cholesky, &by_solve, &by_eigenvalues];
+    type Way<'a> = &'a dyn Fn(&Variable, &Variable) -> Variable;
+    let ways: [Way<'_>; 3] = [&by_cholesky, &by_solve, &by_eigenvalues];
     // All of them of the symmetric part, so that they have one derivative.
     let all = ways.map(|way| {
         let f = |a: &Variable| way(&((a + a.swapaxes(0, 1)) * 0.5), &x);

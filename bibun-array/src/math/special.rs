@@ -97,11 +97,11 @@ fn fill(function: Special, inputs: &[Slice<'_>], out: SliceMut<'_>) {
     with_float!(out.dtype(), T => {
         let out = T::from_slice_mut(out).expect("the device made the output");
         let mut x = [T::ZERO; 3];
-        for i in 0..out.len() {
+        for (i, y) in out.iter_mut().enumerate() {
             for (x, input) in x.iter_mut().zip(inputs) {
                 *x = elements::<T>(*input)[i];
             }
-            out[i] = T::special(function, &x[..inputs.len()]);
+            *y = T::special(function, &x[..inputs.len()]);
         }
     });
 }

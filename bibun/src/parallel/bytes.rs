@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use bibun_array::{Array, DType, Element, bf16, f16};
+use bibun_array::{Array, Complex, DType, Element, bf16, f16};
 
 use super::transport::Message;
 use crate::serializers::little_endian;
@@ -70,7 +70,7 @@ impl Message {
     }
 }
 
-const DTYPES: [DType; 8] = [
+const DTYPES: [DType; 10] = [
     DType::Bool,
     DType::U8,
     DType::I32,
@@ -79,6 +79,8 @@ const DTYPES: [DType; 8] = [
     DType::BF16,
     DType::F32,
     DType::F64,
+    DType::C64,
+    DType::C128,
 ];
 
 fn number_of(dtype: DType) -> u8 {
@@ -91,6 +93,8 @@ fn number_of(dtype: DType) -> u8 {
         DType::BF16 => 5,
         DType::F32 => 6,
         DType::F64 => 7,
+        DType::C64 => 8,
+        DType::C128 => 9,
     }
 }
 
@@ -123,7 +127,21 @@ fn from_little_endian(bytes: &[u8], dtype: DType) -> Option<Array> {
         DType::BF16 => read(bytes, bf16::from_le_bytes),
         DType::F32 => read(bytes, f32::from_le_bytes),
         DType::F64 => read(bytes, f64::from_le_bytes),
+        DType::C64 => read(bytes, |bytes: [u8; 8]| {
+            let [re, im] = halves(&bytes).map(f32::from_le_bytes);
+            Complex::new(re, im)
+        }),
+        DType::C128 => read(bytes, |bytes: [u8; 16]| {
+            let [re, im] = halves(&bytes).map(f64::from_le_bytes);
+            Complex::new(re, im)
+        }),
     }
+}
+
+/// The bytes of the parts of a complex number.
+fn halves<const N: usize>(bytes: &[u8]) -> [[u8; N]; 2] {
+    let (parts, _) = bytes.as_chunks::<N>();
+    [parts[0], parts[1]]
 }
 
 fn read<T: Element, const N: usize>(bytes: &[u8], element: impl Fn([u8; N]) -> T) -> Option<Array> {

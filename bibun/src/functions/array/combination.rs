@@ -101,15 +101,17 @@ pub fn combinations(x: impl Into<Variable>, r: usize) -> Variable {
     let mut chosen: Vec<i64> = Vec::new();
     let mut count = 0;
     let mut choice: Vec<usize> = (0..r).collect();
-    while r <= n {
+    let mut is_last = r > n;
+    while !is_last {
         chosen.extend(choice.iter().map(|&i| i as i64));
         count += 1;
         // The last place that can still go on; those behind it follow.
-        let Some(place) = (0..r).rev().find(|&place| choice[place] < n - r + place) else {
-            break;
-        };
-        let next = choice[place] + 1;
-        (place..r).for_each(|i| choice[i] = next + i - place);
+        let place = (0..r).rev().find(|&place| choice[place] < n - r + place);
+        if let Some(place) = place {
+            let next = choice[place] + 1;
+            (place..r).for_each(|i| choice[i] = next + i - place);
+        }
+        is_last = place.is_none();
     }
     let chosen = Array::from(chosen).reshape([count, r]);
     take(&x, constant_beside(&[&x], chosen), 0)

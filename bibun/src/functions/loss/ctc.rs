@@ -203,9 +203,7 @@ fn losses(
     let emissions = gather(log_p, at, 2);
     // An alignment begins at the first blank or the first label.
     let start = Array::arange(0, (time * places) as i64).reshape([time, places]);
-    let is_start = start
-        .less(2)
-        .logical_or(&start.greater_equal(places as i64));
+    let is_start = start.less(2).logical_or(start.greater_equal(places as i64));
     let is_start = is_start.to(emissions.device());
     let emissions = where_(is_start, emissions, NEVER);
     let reached = log_band_scan(emissions, skips);

@@ -130,26 +130,6 @@ pub fn is_in(x: impl Into<Variable>, others: impl Into<Variable>) -> Variable {
 method!(is_in, others: impl Into<Self>);
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn everything_is_near_nothing_infinite() {
-        let (infinity, nan) = (f64::INFINITY, f64::NAN);
-        let a = Variable::constant([1.0, infinity, -infinity, nan, 1.0]);
-        let b = Variable::constant([infinity, infinity, infinity, nan, 1.0 + 1e-6]);
-        let found = is_close(&a, &b, 1e-5, 0.0);
-        assert_eq!(found.to_vec::<bool>(), [false, true, false, false, true]);
-        let x = Variable::constant([0.0, nan]);
-        assert_eq!(is_in(&x, [nan, 0.0]).to_vec::<bool>(), [true, false]);
-        assert_eq!(count_nonzero(&x, ..).item::<i64>(), 1);
-        let nothing = Variable::constant(bibun_array::Array::zeros([0], DType::F64));
-        assert_eq!(is_in(&x, &nothing).to_vec::<bool>(), [false, false]);
-        assert!(all_close(&nothing, 1.0, 0.0, 0.0).item::<bool>());
-    }
-}
-
-#[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use crate::conformance::{Sample, beside};
     use bibun_array::{Array, keep_dims};
@@ -188,4 +168,24 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             |_| true,
         ),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_is_near_nothing_infinite() {
+        let (infinity, nan) = (f64::INFINITY, f64::NAN);
+        let a = Variable::constant([1.0, infinity, -infinity, nan, 1.0]);
+        let b = Variable::constant([infinity, infinity, infinity, nan, 1.0 + 1e-6]);
+        let found = is_close(&a, &b, 1e-5, 0.0);
+        assert_eq!(found.to_vec::<bool>(), [false, true, false, false, true]);
+        let x = Variable::constant([0.0, nan]);
+        assert_eq!(is_in(&x, [nan, 0.0]).to_vec::<bool>(), [true, false]);
+        assert_eq!(count_nonzero(&x, ..).item::<i64>(), 1);
+        let nothing = Variable::constant(bibun_array::Array::zeros([0], DType::F64));
+        assert_eq!(is_in(&x, &nothing).to_vec::<bool>(), [false, false]);
+        assert!(all_close(&nothing, 1.0, 0.0, 0.0).item::<bool>());
+    }
 }

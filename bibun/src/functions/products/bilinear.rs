@@ -78,10 +78,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             });
             terms.sum::<f64>() + x.get(3).map_or(0.0, |bias| bias[o])
         });
-        vec![Array::from_vec(
-            y.collect(),
-            &bibun_array::Shape::new(shape),
-        )]
+        vec![Array::from_vec(y.collect(), bibun_array::Shape::new(shape))]
     };
     vec![
         Sample::new(
