@@ -357,7 +357,11 @@ fn hostile() -> Vec<(&'static str, &'static str, Vec<u8>)> {
             one("F32", "[-1]", "[0,4]", 4),
         ),
         ("safetensors", "invalid JSON", one("X32", "[1]", "[0,4]", 4)),
-        ("safetensors", "the dtype is", one("C64", "[1]", "[0,8]", 8)),
+        (
+            "safetensors",
+            "the dtype is",
+            one("F8_E5M2", "[1]", "[0,1]", 1),
+        ),
         (
             "safetensors",
             "invalid offset",

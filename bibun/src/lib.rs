@@ -40,6 +40,11 @@ mod history;
 mod hooks;
 pub mod initializers;
 mod leaf;
+/// Fourier transforms: what is in [`functions::fft`](mod@functions::fft).
+#[cfg(feature = "fft")]
+pub mod fft {
+    pub use crate::functions::fft::*;
+}
 /// Linear algebra: what is in [`functions::linalg`].
 pub mod linalg {
     pub use crate::functions::linalg::*;

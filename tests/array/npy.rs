@@ -243,7 +243,7 @@ fn hostile_headers_are_refused_with_reasons() {
     refused("", "the header is");
     refused(&"{".repeat(60000), "the header is");
     for dtype in [
-        "<c16", "<f16", "<f3", "|O", "<U4", "f8", "", "|", "é8", "<M8[ns]",
+        "<c32", "<f16", "<f3", "|O", "<U4", "f8", "", "|", "é8", "<M8[ns]",
     ] {
         refused(&shaped("(1,)").replace("<f8", dtype), "the dtype is");
     }
@@ -279,7 +279,6 @@ fn hostile_headers_are_refused_with_reasons() {
     }
     for (name, reason) in [
         ("too_large", "9223372036854775808 is greater"),
-        ("complex", "`<c16`"),
         ("record", "the dtype is `[("),
     ] {
         let error = Array::read_npy(golden(&format!("{name}.npy")))

@@ -186,7 +186,7 @@ fn names_in_the_text_exist() {
     let mut found = 0;
     for (name, text) in chapters() {
         // There, other libraries have the word.
-        if name.starts_with("from-") || name == "names.md" {
+        if name.starts_with("from-") || name == "names.md" || name == "every-function.md" {
             continue;
         }
         for line in prose(&text) {

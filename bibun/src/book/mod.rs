@@ -13,6 +13,7 @@ chapters! {
     Data: "data.md",
     Design: "design.md",
     Distributions: "distributions.md",
+    EveryFunction: "every-function.md",
     Extensions: "extensions.md",
     Fourier: "fourier.md",
     FromChainer: "from-chainer.md",

@@ -14,7 +14,7 @@ mod complex;
 pub(crate) mod condition;
 mod convolution;
 #[cfg(feature = "fft")]
-mod fft;
+pub mod fft;
 mod fused;
 pub mod linalg;
 mod loss;

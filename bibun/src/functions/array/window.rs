@@ -35,8 +35,7 @@ fn window(
 macro_rules! windows {
     ($(
         $(#[$documentation:meta])*
-        $name:ident($($parameter:ident: $Type:ty)?): |$place:ident| $value:expr;
-        sample($($given:expr)?): $reference:expr;
+        $name:ident($($parameter:ident: $Type:ty)?) -> |$place:ident| $value:expr;
     )*) => {
         $(
             $(#[$documentation])*
@@ -53,33 +52,6 @@ macro_rules! windows {
                 window(stringify!($name), count, periodic, |$place| $value)
             }
         )*
-
-        #[cfg(test)]
-        pub(super) fn samples() -> Vec<crate::conformance::Sample> {
-            use crate::conformance::{Sample, beside};
-            let mut samples = Vec::new();
-            $(
-                let sample = Sample::new(
-                    stringify!($name),
-                    |x| {
-                        let windows = [true, false].map(|is| $name(5, is $(, $given)?));
-                        windows.map(|window| &x[0] * beside(x, window)).into()
-                    },
-                    |x| {
-                        // Five places, of five or four steps.
-                        let reference: fn(f64) -> f64 = $reference;
-                        let x = x[0].to_vec::<f64>();
-                        let of = |steps: f64| {
-                            let y = x.iter().zip(0..).map(|(x, i)| x * reference(f64::from(i) / steps));
-                            Array::from(y.collect::<Vec<_>>())
-                        };
-                        vec![of(5.0), of(4.0)]
-                    },
-                );
-                samples.push(sample.input([5], -1.0..1.0));
-            )*
-            samples
-        }
     };
 }
 
@@ -90,8 +62,7 @@ windows! {
     /// use bibun::functions::bartlett_window;
     /// assert_eq!(bartlett_window(5, false).to_vec::<f64>(), [0.0, 0.5, 1.0, 0.5, 0.0]);
     /// ```
-    bartlett_window(): |t| 1.0 - (2.0 * t - 1.0).abs();
-    sample(): |t| if t < 0.5 { 2.0 * t } else { 2.0 - 2.0 * t };
+    bartlett_window() -> |t| 1.0 - (2.0 * t - 1.0).abs();
 
     /// Returns the window of Blackman, `0.42 - 0.5 cos 2πt + 0.08 cos 4πt`.
     ///
@@ -99,11 +70,7 @@ windows! {
     /// use bibun::functions::blackman_window;
     /// assert_eq!(blackman_window(3, false).to_vec::<f64>()[1], 1.0);
     /// ```
-    blackman_window(): |t| 0.42 - 0.5 * (2.0 * PI * t).cos() + 0.08 * (4.0 * PI * t).cos();
-    sample(): |t| {
-        let c = (2.0 * PI * t).cos();
-        0.34 - 0.5 * c + 0.16 * c * c
-    };
+    blackman_window() -> |t| 0.42 - 0.5 * (2.0 * PI * t).cos() + 0.08 * (4.0 * PI * t).cos();
 
     /// Returns the window of Hamming, `0.54 - 0.46 cos 2πt`.
     ///
@@ -111,8 +78,7 @@ windows! {
     /// use bibun::functions::hamming_window;
     /// assert_eq!(hamming_window(3, false).to_vec::<f64>()[1], 1.0);
     /// ```
-    hamming_window(): |t| 0.54 - 0.46 * (2.0 * PI * t).cos();
-    sample(): |t| 0.08 + 0.92 * (PI * t).sin().powi(2);
+    hamming_window() -> |t| 0.54 - 0.46 * (2.0 * PI * t).cos();
 
     /// Returns the window of Hann, `sin² πt`.
     ///
@@ -120,8 +86,7 @@ windows! {
     /// use bibun::functions::hann_window;
     /// assert_eq!(hann_window(3, false).to_vec::<f64>()[..2], [0.0, 1.0]);
     /// ```
-    hann_window(): |t| 0.5 - 0.5 * (2.0 * PI * t).cos();
-    sample(): |t| (PI * t).sin().powi(2);
+    hann_window() -> |t| 0.5 - 0.5 * (2.0 * PI * t).cos();
 
     /// Returns the window of Kaiser, `I₀(β √(1 - (2t - 1)²)) / I₀(β)`, which is narrower the larger `beta` is.
     ///
@@ -129,19 +94,74 @@ windows! {
     /// use bibun::functions::kaiser_window;
     /// assert_eq!(kaiser_window(3, false, 12.0).to_vec::<f64>()[1], 1.0);
     /// ```
-    kaiser_window(beta: f64): |t| {
+    kaiser_window(beta: f64) -> |t| {
         let i0 = |x: f64| f64::special(Special::BesselI, &[x, 0.0]);
         i0(beta * (1.0 - (2.0 * t - 1.0).powi(2)).max(0.0).sqrt()) / i0(beta)
     };
-    sample(2.0): |t| {
-        // The series of I₀.
-        let i0 = |square: f64| {
-            let terms = (1..30).scan(1.0, |term, k| {
-                *term *= square / 4.0 / f64::from(k * k);
-                Some(*term)
-            });
-            1.0 + terms.sum::<f64>()
-        };
-        i0(4.0 * (4.0 * t * (1.0 - t))) / i0(4.0)
+}
+
+#[cfg(test)]
+pub(super) fn samples() -> Vec<crate::conformance::Sample> {
+    use crate::conformance::{Sample, beside};
+    type Window = (&'static str, fn(bool) -> Variable, fn(f64) -> f64);
+    let windows: [Window; 5] = [
+        (
+            "bartlett_window",
+            |periodic| bartlett_window(5, periodic),
+            |t| if t < 0.5 { 2.0 * t } else { 2.0 - 2.0 * t },
+        ),
+        (
+            "blackman_window",
+            |periodic| blackman_window(5, periodic),
+            |t| {
+                let c = (2.0 * PI * t).cos();
+                0.34 - 0.5 * c + 0.16 * c * c
+            },
+        ),
+        (
+            "hamming_window",
+            |periodic| hamming_window(5, periodic),
+            |t| 0.08 + 0.92 * (PI * t).sin().powi(2),
+        ),
+        (
+            "hann_window",
+            |periodic| hann_window(5, periodic),
+            |t| (PI * t).sin().powi(2),
+        ),
+        (
+            "kaiser_window",
+            |periodic| kaiser_window(5, periodic, 2.0),
+            |t| {
+                // The series of I₀.
+                let i0 = |square: f64| {
+                    let terms = (1..30).scan(1.0, |term, k| {
+                        *term *= square / 4.0 / f64::from(k * k);
+                        Some(*term)
+                    });
+                    1.0 + terms.sum::<f64>()
+                };
+                i0(4.0 * (4.0 * t * (1.0 - t))) / i0(4.0)
+            },
+        ),
+    ];
+    let sample = |(name, call, reference): Window| {
+        Sample::new(
+            name,
+            move |x| [true, false].map(|is| &x[0] * beside(x, call(is))).into(),
+            move |x| {
+                let x = x[0].to_vec::<f64>();
+                // Five places, of five or four steps.
+                let of = |steps: f64| {
+                    let y = x
+                        .iter()
+                        .zip(0..)
+                        .map(|(x, i)| x * reference(f64::from(i) / steps));
+                    Array::from(y.collect::<Vec<_>>())
+                };
+                vec![of(5.0), of(4.0)]
+            },
+        )
+        .input([5], -1.0..1.0)
     };
+    windows.map(sample).into()
 }
