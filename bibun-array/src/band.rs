@@ -52,9 +52,9 @@ pub fn log_band_scan(x: &Array, skips: &Array) -> Array {
 /// Shapes: x `[.., time, places]`, w `[.., time, 3, places]` → as x. Types: f32 or f64.
 ///
 /// ```
-/// use bibun_array::{Array, DType, band_scan};
+/// use bibun_array::{Array, band_scan};
 /// let x = Array::from([[1.0, 0.0], [0.0, 10.0]]);
-/// let w = Array::full([2, 3, 2], 0.5, DType::F64);
+/// let w = Array::full([2, 3, 2], 0.5);
 /// assert_eq!(band_scan(&x, &w, false).to_vec::<f64>(), [1.0, 0.0, 0.5, 10.5]);
 /// assert_eq!(band_scan(&x, &w, true).to_vec::<f64>(), [6.0, 5.0, 0.0, 10.0]);
 /// ```

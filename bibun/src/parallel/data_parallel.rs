@@ -45,7 +45,7 @@ use crate::variable::Variable;
 ///     (loss.item::<f64>(), w.item::<f64>())
 /// });
 /// // The mean of 0², 1² and 2².
-/// assert_eq!(results[0].0, 5.0 / 3.0);
+/// assert!((results[0].0 - 5.0 / 3.0).abs() < 1e-15);
 /// assert_eq!(results[0], results[2]);
 /// ```
 ///

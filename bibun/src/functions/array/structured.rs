@@ -1,11 +1,9 @@
 //! Matrices made of the elements of vectors.
 
-use bibun_array::Array;
-
 use crate::call::composite;
 use crate::error::mismatch;
 use crate::functions::families::method;
-use crate::functions::{concat, constant_beside, flip, slice, take};
+use crate::functions::{broadcast_to, concat, flip, reshape, slice};
 use crate::s;
 use crate::variable::Variable;
 
@@ -30,9 +28,8 @@ pub fn toeplitz(column: impl Into<Variable>, row: impl Into<Variable>) -> Variab
     let function = "toeplitz";
     let _whole = composite(function);
     let (column, row) = vectors(function, column.into(), row.into());
-    let (n, m) = (column.size() as i64, row.size() as i64);
-    let all = concat([flip(slice(row, s![1..]), 0), column], 0);
-    of_places(all, n, m, |i, j| m - 1 + i - j)
+    let (n, m) = (column.size(), row.size());
+    falling(concat([flip(slice(row, s![1..]), 0), column], 0), n, m)
 }
 method!(toeplitz, row: impl Into<Self>);
 
@@ -57,9 +54,8 @@ pub fn hankel(column: impl Into<Variable>, row: impl Into<Variable>) -> Variable
     let function = "hankel";
     let _whole = composite(function);
     let (column, row) = vectors(function, column.into(), row.into());
-    let (n, m) = (column.size() as i64, row.size() as i64);
-    let all = concat([column, slice(row, s![1..])], 0);
-    of_places(all, n, m, |i, j| i + j)
+    let (n, m) = (column.size(), row.size());
+    rising(concat([column, slice(row, s![1..])], 0), n, m)
 }
 method!(hankel, row: impl Into<Self>);
 
@@ -83,8 +79,8 @@ pub fn circulant(x: impl Into<Variable>) -> Variable {
     let _whole = composite(function);
     let x = x.into();
     let (x, _) = vectors(function, x.clone(), x);
-    let n = x.size() as i64;
-    of_places(x, n, n, |i, j| (i - j).rem_euclid(n))
+    let n = x.size();
+    falling(concat([slice(&x, s![1..]), x], 0), n, n)
 }
 method!(circulant);
 
@@ -103,11 +99,17 @@ fn vectors(function: &'static str, column: Variable, row: Variable) -> (Variable
     (column, row)
 }
 
-fn of_places(x: Variable, n: i64, m: i64, place: impl Fn(i64, i64) -> i64) -> Variable {
-    let places = (0..n).flat_map(|i| (0..m).map(move |j| (i, j)));
-    let places: Vec<i64> = places.map(|(i, j)| place(i, j)).collect();
-    let places = Array::from(places).reshape([n as usize, m as usize]);
-    take(&x, constant_beside(&[&x], places), 0)
+/// Returns `y[i, j] = x[i + j]`: of rows that repeat x, each read from one place further on.
+fn rising(x: Variable, n: usize, m: usize) -> Variable {
+    let size = x.size();
+    let repeated = reshape(broadcast_to(x, [n + 1, size]), [(n + 1) * size]);
+    let read = slice(repeated, s![..n * (size + 1)]);
+    slice(reshape(read, [n, size + 1]), s![.., ..m])
+}
+
+/// Returns `y[i, j] = x[m - 1 + i - j]`.
+fn falling(x: Variable, n: usize, m: usize) -> Variable {
+    flip(rising(flip(x, 0), n, m), 0)
 }
 
 #[cfg(test)]

@@ -2,12 +2,12 @@
 
 use bibun_array::{Array, DType};
 
-use super::transform::beside;
 use super::{FourierNorm, FourierOptions, fft, ifft, irfft, rfft};
 use crate::call::composite;
 use crate::error::{Error, mismatch, raise};
 use crate::functions::{
-    add_at, cast, expand_dims, multiply, pad, part, square, swapaxes, take, to_differentiable,
+    add_at, cast, constant_beside, expand_dims, multiply, pad, part, square, swapaxes, take,
+    to_differentiable,
 };
 use crate::variable::Variable;
 
@@ -123,10 +123,10 @@ impl StftOptions {
     }
 
     /// Returns the places of the samples of each piece, as a matrix.
-    fn places(&self, x: &Variable, hop: usize, count: usize) -> Variable {
+    fn places(&self, values: &[&Variable], hop: usize, count: usize) -> Variable {
         let place = |i: usize| (i / self.size * hop + i % self.size) as i64;
         let places = (0..count * self.size).map(place).collect();
-        beside(x, Array::from_vec(places, [count, self.size]))
+        constant_beside(values, Array::from_vec(places, [count, self.size]))
     }
 }
 
@@ -182,7 +182,8 @@ pub fn stft(x: impl Into<Variable>, options: StftOptions) -> Variable {
                 i => 2 * (t - 1) - i,
             };
             let places: Vec<i64> = (-half..t + half).map(reflected).collect();
-            let places = beside(&x, Array::from(places));
+            let values: Vec<&Variable> = [&x].into_iter().chain(&options.window).collect();
+            let places = constant_beside(&values, Array::from(places));
             take(x, places, -1)
         }
         false => x,
@@ -194,7 +195,7 @@ pub fn stft(x: impl Into<Variable>, options: StftOptions) -> Variable {
     }
     let count = (length - options.size) / hop + 1;
     let factors = options.factors("stft", x.dtype());
-    let places = options.places(&x, hop, count);
+    let places = options.places(&[&x, &factors], hop, count);
     let pieces = multiply(take(x, places, -1), factors);
     let y = match onesided {
         true => rfft(pieces, options.options()),
@@ -255,7 +256,7 @@ pub fn istft(y: impl Into<Variable>, options: StftOptions) -> Variable {
     };
     let factors = options.factors("istft", pieces.dtype());
     let length = (count - 1) * hop + options.size;
-    let places = options.places(&pieces, hop, count);
+    let places = options.places(&[&pieces, &factors], hop, count);
     let weighted = multiply(pieces, &factors);
     let rank = weighted.rank();
     let mut shape = weighted.shape()[..rank - 2].to_vec();

@@ -7,7 +7,7 @@ use crate::error::{Error, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Mismatch, Spec};
 use crate::functions::families::{Linear, LinearRule};
-use crate::functions::{moveaxis, pad, slice};
+use crate::functions::{concat, moveaxis, pad, part, slice};
 use crate::variable::Variable;
 
 /// A transform along the last axis, times a number.
@@ -75,20 +75,16 @@ impl LinearRule for Transform {
 
 /// Multiplies the numbers of the last axis that stand for their conjugates, too, by a weight.
 fn weighted(x: Variable, n: usize, weight: f64) -> Variable {
-    let count = n / 2 + 1;
-    let is_alone = |k: usize| k == 0 || 2 * k == n;
-    let weights = (0..count).map(|k| if is_alone(k) { 1.0 } else { weight });
-    let weights = Array::from_vec(weights.collect(), count).cast(x.dtype());
-    let weights = beside(&x, weights);
-    x * weights
-}
-
-/// Returns a constant on the device of x.
-pub(super) fn beside(x: &Variable, constant: Array) -> Variable {
-    Variable::constant(match x.known_device() {
-        Some(device) => constant.to(device),
-        None => constant,
-    })
+    let (count, axis) = (n / 2 + 1, x.rank() - 1);
+    // The first stands for itself, and for an even number the last.
+    let end = count - usize::from(n % 2 == 0 && count > 1);
+    // Of parts, and not by an array of weights, which would have to be on the device of x.
+    let weighted = part(&x, axis, 1, end) * weight;
+    let parts = [part(&x, axis, 0, 1), weighted, part(&x, axis, end, count)];
+    concat(
+        parts.iter().filter(|part| part.size() > 0 || x.size() == 0),
+        -1,
+    )
 }
 
 /// Applies a transform along an axis.

@@ -82,7 +82,7 @@ method!(pdist, p: f64);
 /// ```
 /// use bibun::{functions::renorm, Variable};
 /// let x = Variable::new([[3.0, 4.0], [0.3, 0.4]]);
-/// assert_eq!(renorm(&x, 2.0, 0, 1.0).to_vec::<f64>(), [0.6, 0.8, 0.3, 0.4]);
+/// assert_eq!(renorm(&x, 2.0, 0, 2.5).to_vec::<f64>(), [1.5, 2.0, 0.3, 0.4]);
 /// ```
 #[track_caller]
 pub fn renorm(x: impl Into<Variable>, p: f64, axis: isize, bound: f64) -> Variable {
