@@ -77,7 +77,7 @@ impl LinearRule for Transform {
 fn weighted(x: Variable, n: usize, weight: f64) -> Variable {
     let (count, axis) = (n / 2 + 1, x.rank() - 1);
     // The first stands for itself, and for an even number the last.
-    let end = count - usize::from(n % 2 == 0 && count > 1);
+    let end = count - usize::from(n.is_multiple_of(2) && count > 1);
     // Of parts, and not by an array of weights, which would have to be on the device of x.
     let weighted = part(&x, axis, 1, end) * weight;
     let parts = [part(&x, axis, 0, 1), weighted, part(&x, axis, end, count)];
