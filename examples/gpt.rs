@@ -48,19 +48,17 @@ impl Writer {
         }
     }
 
-    fn choose<'a>(&mut self, words: &[&'a str]) -> &'a str {
-        words[self
-            .random
-            .integers(0, words.len() as i64, [])
-            .item::<i64>() as usize]
+    fn choose<T: Copy>(&mut self, all: &[T]) -> T {
+        let place = self.random.integers(0, all.len() as i64, []);
+        all[place.item::<i64>() as usize]
     }
 
     /// Returns something, and whether it is more than one.
     fn noun_phrase(&mut self) -> (String, bool) {
-        let article = self.choose(&["a", "two", "the", "the "]);
-        let many = matches!(article, "two" | "the ");
-        let mut words = vec![article.trim_end().to_string()];
-        while self.choose(&["no", "yes", "no"]) == "yes" {
+        let articles = [("a", false), ("two", true), ("the", false), ("the", true)];
+        let (article, many) = self.choose(&articles);
+        let mut words = vec![article.to_string()];
+        while self.choose(&[false, true, false]) {
             words.push(self.choose(&ADJECTIVES).into());
         }
         words.push(self.choose(&NOUNS).to_string() + if many { "s" } else { "" });

@@ -2,6 +2,7 @@
 
 use crate::call::composite;
 use crate::error::mismatch;
+use crate::function::Spec;
 use crate::functions::families::method;
 use crate::functions::{broadcast_to, concat, flip, reshape, slice};
 use crate::s;
@@ -27,7 +28,8 @@ use crate::variable::Variable;
 pub fn toeplitz(column: impl Into<Variable>, row: impl Into<Variable>) -> Variable {
     let function = "toeplitz";
     let _whole = composite(function);
-    let (column, row) = vectors(function, column.into(), row.into());
+    let (column, row) = (column.into(), row.into());
+    expect_vectors(function, &[("column [n]", &column), ("row [m]", &row)]);
     let (n, m) = (column.size(), row.size());
     falling(concat([flip(slice(row, s![1..]), 0), column], 0), n, m)
 }
@@ -53,7 +55,8 @@ method!(toeplitz, row: impl Into<Self>);
 pub fn hankel(column: impl Into<Variable>, row: impl Into<Variable>) -> Variable {
     let function = "hankel";
     let _whole = composite(function);
-    let (column, row) = vectors(function, column.into(), row.into());
+    let (column, row) = (column.into(), row.into());
+    expect_vectors(function, &[("column [n]", &column), ("row [m]", &row)]);
     let (n, m) = (column.size(), row.size());
     rising(concat([column, slice(row, s![1..])], 0), n, m)
 }
@@ -78,25 +81,23 @@ pub fn circulant(x: impl Into<Variable>) -> Variable {
     let function = "circulant";
     let _whole = composite(function);
     let x = x.into();
-    let (x, _) = vectors(function, x.clone(), x);
+    expect_vectors(function, &[("x [n]", &x)]);
     let n = x.size();
     falling(concat([slice(&x, s![1..]), x], 0), n, n)
 }
 method!(circulant);
 
 #[track_caller]
-fn vectors(function: &'static str, column: Variable, row: Variable) -> (Variable, Variable) {
-    let (column_spec, row_spec) = (column.spec(), row.spec());
-    let is_vector = |x: &Variable| x.rank() == 1 && x.size() > 0;
-    if !is_vector(&column) || !is_vector(&row) {
-        let inputs = [("column [n]", &column_spec), ("row [m]", &row_spec)];
+fn expect_vectors(function: &'static str, xs: &[(&str, &Variable)]) {
+    if xs.iter().any(|(_, x)| x.rank() != 1 || x.size() == 0) {
+        let specs: Vec<Spec> = xs.iter().map(|(_, x)| x.spec()).collect();
+        let inputs: Vec<(&str, &Spec)> = xs.iter().map(|(name, _)| *name).zip(&specs).collect();
         mismatch(
             function,
             &inputs,
-            "both must be vectors of one element or more",
+            "there must be an axis, with one element or more",
         )
     }
-    (column, row)
 }
 
 /// Returns `y[i, j] = x[i + j]`: of rows that repeat x, each read from one place further on.

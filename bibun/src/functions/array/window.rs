@@ -17,15 +17,14 @@ fn window(
     value: impl Fn(f64) -> f64,
 ) -> Variable {
     let shape = Shape::from(count).addressable(function);
-    let steps = if periodic {
+    let steps = if periodic || count == 0 {
         count
     } else {
-        count.saturating_sub(1)
+        count - 1
     };
     Variable::constant(allocating(function, || {
-        let value = |i: usize| match steps {
-            0 => 1.0,
-            _ if count == 1 => 1.0,
+        let value = |i: usize| match count {
+            1 => 1.0,
             _ => value(i as f64 / steps as f64),
         };
         Array::from_vec((0..count).map(value).collect(), &shape)

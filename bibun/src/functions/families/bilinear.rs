@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::conj;
+use crate::functions::families::sum_of;
 use crate::variable::Variable;
 
 /// The rules of one bilinear function.
@@ -93,10 +94,7 @@ impl<R: BilinearRule> Function for Bilinear<R> {
     fn jvp(&self, cx: &Context<'_>, [da, db]: [Option<Variable>; 2]) -> [Option<Variable>; 1] {
         let from_a = da.map(|da| Self::of(self.0.clone(), da, cx.input(1)));
         let from_b = db.map(|db| Self::of(self.0.clone(), cx.input(0), db));
-        [match (from_a, from_b) {
-            (Some(a), Some(b)) => Some(a + b),
-            (a, b) => a.or(b),
-        }]
+        [sum_of(from_a, from_b)]
     }
 
     fn batch(&self, [a, b]: [Batched; 2]) -> [Batched; 1] {

@@ -2,14 +2,13 @@
 
 use bibun_array::{Array, Triangle};
 
-use super::matrices::{
-    MatrixRule, OfMatrices, expect_square, expect_success, info, near, pair, symmetric, t, widened,
-};
+use super::matrices::{expect_square, expect_success, info, pair, symmetric, t, widened};
 use super::triangular_solve;
 use crate::call::composite;
 use crate::context::Context;
 use crate::function::{Fixed, Needs, Saved, Spec};
-use crate::functions::{cast, diag, diagonal, eye, matmul, tril};
+use crate::functions::families::{MatrixRule, OfMatrices};
+use crate::functions::{cast, constant_beside, diag, diagonal, matmul, tril};
 use crate::variable::Variable;
 
 /// Computes the lower Cholesky factor L of positive definite matrices, `a = L Lᵀ`.
@@ -113,7 +112,7 @@ pub fn cholesky_inverse(l: impl Into<Variable>) -> Variable {
     let l = l.into();
     let n = expect_square("cholesky_inverse", &l);
     let (l, dtype) = widened(l);
-    let identity = near(&l, eye(n, l.dtype()));
+    let identity = constant_beside(&[&l], Array::eye(n, l.dtype()));
     let inverse = triangular_solve(l, identity, Triangle::Lower);
     cast(matmul(t(&inverse), inverse), dtype)
 }

@@ -2,15 +2,16 @@
 
 use bibun_array::{Array, DType};
 
-use super::matrices::{MatrixRule, OfMatrices, beside, expect_square, near, product3, t, widened};
+use super::matrices::{beside, expect_square, product3, t, widened};
 use super::solve::inverse_or_nan;
 use super::svd::{thin, values};
 use crate::call::composite;
 use crate::context::Context;
 use crate::function::{Fixed, Needs, Saved, Spec};
+use crate::functions::families::{MatrixRule, OfMatrices};
 use crate::functions::{
-    arange, cast, diag, diagonal, equal, expand_dims, eye, greater, less, logical_or, prod, sum,
-    where_,
+    cast, constant_beside, diag, diagonal, equal, expand_dims, greater, less, logical_or, prod,
+    sum, where_,
 };
 use crate::variable::Variable;
 
@@ -155,10 +156,15 @@ impl Cofactors {
         );
         let is_regular = of_each(is_regular);
         let regular = Self::slope_by_inverse(
-            where_(&is_regular, a, near(a, eye(n, a.dtype()))),
+            where_(
+                &is_regular,
+                a,
+                constant_beside(&[a], Array::eye(n, a.dtype())),
+            ),
             x.clone(),
         );
-        let steps = near(a, diag(cast(arange(1, n as i64 + 1, 1), a.dtype()), 0));
+        let steps = Array::arange(1, n as i64 + 1).cast(a.dtype());
+        let steps = diag(constant_beside(&[a], steps), 0);
         let singular = Self::slope_by_values(where_(&is_regular, steps, a), x);
         where_(is_regular, regular, singular)
     }
@@ -186,7 +192,7 @@ impl Cofactors {
 
 /// Returns the products of all singular values but two, zeros on the diagonal, and where that is.
 fn products_of_others(s: &Variable, n: usize) -> (Variable, Variable) {
-    let order = near(s, arange(0, n as i64, 1));
+    let order = constant_beside(&[s], Array::arange(0, n as i64));
     let row = |axes: [isize; 2]| expand_dims(expand_dims(&order, axes[0]), axes[1]);
     let (i, j, k) = (row([-1, -1]), row([0, -1]), row([0, 0]));
     let is_left_out = logical_or(equal(&i, &k), equal(&j, &k));

@@ -3,12 +3,12 @@
 use bibun_array::Array;
 
 use super::matrices::{
-    MatrixRule, OfMatrices, beside, expect_square, expect_success, info, product3, symmetric, t,
-    widened,
+    beside, expect_square, expect_success, info, product3, symmetric, t, widened,
 };
 use crate::call::composite;
 use crate::context::Context;
 use crate::function::{Fixed, Needs, Saved, Spec};
+use crate::functions::families::{MatrixRule, OfMatrices};
 use crate::functions::{cast, diag, diagonal, equal, expand_dims, logical_and, matmul, where_};
 use crate::variable::Variable;
 

@@ -3,14 +3,14 @@
 use bibun_array::{Array, DType};
 
 use super::matrices::{
-    MatrixRule, OfMatrices, beside, expect_matrices, expect_success, in_batch, info, pair,
-    product3, t, widened,
+    beside, expect_matrices, expect_success, in_batch, info, pair, product3, t, widened,
 };
 use super::svd::checked_values;
 use crate::call::composite;
 use crate::context::Context;
 use crate::error::{Error, raise};
 use crate::function::{Fixed, Needs, Saved, Spec};
+use crate::functions::families::{MatrixRule, OfMatrices};
 use crate::functions::{cast, matmul, sum};
 use crate::variable::Variable;
 

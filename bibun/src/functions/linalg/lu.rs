@@ -3,14 +3,16 @@
 use bibun_array::{Array, DType, Triangle};
 
 use super::matrices::{
-    MatrixRule, OfMatrices, beside, expect_matrices, first_columns, first_rows, info, near,
-    product3, t, widened,
+    beside, expect_matrices, first_columns, first_rows, info, product3, t, widened,
 };
 use super::triangular_solve;
 use crate::call::composite;
 use crate::context::Context;
 use crate::function::{Fixed, Needs, Saved, Spec};
-use crate::functions::{cast, concat, equal, expand_dims, eye, matmul, slice, tril, triu};
+use crate::functions::families::{MatrixRule, OfMatrices};
+use crate::functions::{
+    cast, concat, constant_beside, equal, expand_dims, matmul, slice, tril, triu,
+};
 use crate::variable::Variable;
 
 /// The factors of [`lu`].
@@ -52,11 +54,14 @@ pub fn lu(a: impl Into<Variable>) -> Lu {
     let (a, dtype) = widened(a);
     let k = m.min(n);
     let [packed, rows, _] = OfMatrices::of(Factor, [a]);
-    let order = near(&rows, Array::arange(0, m as i64));
+    let order = constant_beside(&[&rows], Array::arange(0, m as i64));
     // Row i of `pᵀ a` is row `rows[i]` of a.
     let p = equal(expand_dims(&rows, -2), expand_dims(order, -1));
     let lower = tril(first_columns(&packed, k), -1)
-        + first_columns(near(&packed, eye(m, packed.dtype())), k);
+        + first_columns(
+            constant_beside(&[&packed], Array::eye(m, packed.dtype())),
+            k,
+        );
     let upper = triu(first_rows(packed, k), 0);
     Lu {
         p: cast(p, dtype),
@@ -110,15 +115,10 @@ impl Factors {
         let sizes = [shape[shape.rank() - 2], shape[shape.rank() - 1]];
         let k = sizes[0].min(sizes[1]);
         let square = first_rows(first_columns(packed, k), k);
-        let l = tril(&square, -1) + near(packed, eye(k, packed.dtype()));
+        let l = tril(&square, -1) + constant_beside(&[packed], Array::eye(k, packed.dtype()));
         let u = triu(square, 0);
         Self { l, u, sizes }
     }
-}
-
-/// Puts parts side by side.
-fn beside_each_other(parts: [Variable; 2], axis: isize) -> Variable {
-    concat(parts, axis)
 }
 
 /// Returns the rows or columns from k on.
@@ -130,10 +130,6 @@ fn after_rows(x: &Variable, k: usize) -> Variable {
     t(after_columns(&t(x), k))
 }
 
-fn solve_left(a: &Variable, b: Variable, triangle: Triangle) -> Variable {
-    triangular_solve(a, b, triangle)
-}
-
 /// Returns `b a⁻¹`.
 fn solve_right(b: Variable, a: &Variable, triangle: Triangle) -> Variable {
     t(triangular_solve(t(a), t(b), triangle.transposed()))
@@ -142,7 +138,7 @@ fn solve_right(b: Variable, a: &Variable, triangle: Triangle) -> Variable {
 /// Returns `x` with its rows in the order of `rows`, or, if it is `back`, put back from there.
 fn exchanged(x: Variable, rows: &Variable, back: bool) -> Variable {
     let m = rows.shape()[rows.rank() - 1];
-    let order = near(rows, Array::arange(0, m as i64));
+    let order = constant_beside(&[rows], Array::arange(0, m as i64));
     // `p[i, j]` is 1 if row j of x becomes row i.
     let p = equal(expand_dims(rows, -1), order);
     let p = cast(p, x.dtype());
@@ -189,18 +185,18 @@ impl MatrixRule for Factor {
         }
         if n > k {
             // `dU₂ = L⁻¹ (da₂ - dL U₂)`
-            let g2 = solve_left(&t(&l), after_columns(&g, k), Triangle::Upper);
+            let g2 = triangular_solve(t(&l), after_columns(&g, k), Triangle::Upper);
             let u2 = after_columns(&cx.output(0), k);
             inner -= tril(product3(t(&l), &g2, t(u2)), -1);
             right = Some(g2);
         }
-        let inner = solve_left(&t(&l), inner, Triangle::Upper);
+        let inner = triangular_solve(t(&l), inner, Triangle::Upper);
         let mut gx = solve_right(inner, &t(&u), Triangle::Lower);
         if let Some(below) = below {
-            gx = beside_each_other([gx, below], -2);
+            gx = concat([gx, below], -2);
         }
         if let Some(right) = right {
-            gx = beside_each_other([gx, right], -1);
+            gx = concat([gx, right], -1);
         }
         [Some(exchanged(gx, &cx.output(1), true))]
     }
@@ -218,7 +214,7 @@ impl MatrixRule for Factor {
         let k = m.min(n);
         let dx = exchanged(da, &cx.output(1), false);
         let square = first_rows(first_columns(&dx, k), k);
-        let inner = solve_left(
+        let inner = triangular_solve(
             &l,
             solve_right(square, &u, Triangle::Upper),
             Triangle::Lower,
@@ -228,10 +224,10 @@ impl MatrixRule for Factor {
         let mut d = tril(&dl, -1) + triu(&du, 0);
         if m > k {
             let rest = after_rows(&dx, k) - matmul(after_rows(&packed, k), du);
-            d = beside_each_other([d, solve_right(rest, &u, Triangle::Upper)], -2);
+            d = concat([d, solve_right(rest, &u, Triangle::Upper)], -2);
         } else if n > k {
             let rest = after_columns(&dx, k) - matmul(dl, after_columns(&packed, k));
-            d = beside_each_other([d, solve_left(&l, rest, Triangle::Lower)], -1);
+            d = concat([d, triangular_solve(&l, rest, Triangle::Lower)], -1);
         }
         [Some(d), None, None]
     }

@@ -1,119 +1,14 @@
-//! Functions of matrices, which are the last axes of their inputs; all axes in front are those of a batch.
+//! What functions of matrices have in common: the checks of their arguments, and parts of their rules.
 
-use std::fmt;
+use bibun_array::{DType, Shape};
 
-use bibun_array::{Array, DType, Shape, cpu};
-
-use crate::batch::Batched;
-use crate::context::Context;
 use crate::error::{Error, mismatch, raise};
-use crate::examples::{ExampleCotangent, ExampleGradient};
-use crate::function::{Arity, Function, Inputs, Mismatch, Needs, Outputs, Saved, Spec};
+use crate::function::Spec;
 use crate::functions::condition::first_nonzero;
 use crate::functions::{
     broadcast_to, cast, expand_dims, matmul, slice, squeeze, swapaxes, to_float,
 };
 use crate::variable::Variable;
-
-/// The rules of one function of matrices. All inputs have the same axes in front, and so have all outputs.
-pub(super) trait MatrixRule: Clone + fmt::Debug + Send + Sync + 'static {
-    type Inputs: Arity;
-    type Outputs: Arity;
-    fn name(&self) -> &'static str;
-    /// The number of axes of the first input that are not of the batch.
-    fn rank(&self) -> usize {
-        2
-    }
-    fn saves(&self, needs: Needs<'_>) -> Saved;
-    fn results(&self, x: ListOf<Self::Inputs, &Spec>) -> ListOf<Self::Outputs, Spec>;
-    fn forward(&self, x: ListOf<Self::Inputs, Array>) -> ListOf<Self::Outputs, Array>;
-    fn vjp(
-        &self,
-        cx: &Context<'_>,
-        gy: ListOf<Self::Outputs, Variable>,
-    ) -> ListOf<Self::Inputs, Option<Variable>>;
-    fn jvp(
-        &self,
-        cx: &Context<'_>,
-        dx: ListOf<Self::Inputs, Option<Variable>>,
-    ) -> ListOf<Self::Outputs, Option<Variable>>;
-}
-
-type ListOf<A, T> = <A as Arity>::Of<T>;
-
-/// The family: a [`MatrixRule`] as a [`Function`].
-#[derive(Clone)]
-pub(super) struct OfMatrices<R>(R);
-
-impl<R: MatrixRule> OfMatrices<R> {
-    /// Applies the function.
-    #[track_caller]
-    pub(super) fn of(rule: R, x: ListOf<R::Inputs, Variable>) -> ListOf<R::Outputs, Variable> {
-        crate::apply(Self(rule), x)
-    }
-}
-
-impl<R: MatrixRule> Function for OfMatrices<R> {
-    type Inputs = R::Inputs;
-    type Outputs = R::Outputs;
-
-    fn name(&self) -> &'static str {
-        self.0.name()
-    }
-    fn saves(&self, needs: Needs<'_>) -> Saved {
-        self.0.saves(needs)
-    }
-    fn shape(&self, x: Inputs<Self, &Spec>) -> Result<Outputs<Self, Spec>, Mismatch> {
-        Ok(self.0.results(x))
-    }
-    fn forward(&self, x: Inputs<Self, Array>) -> Outputs<Self, Array> {
-        self.0.forward(x)
-    }
-    fn vjp(&self, cx: &Context<'_>, gy: Outputs<Self, Variable>) -> Inputs<Self, Option<Variable>> {
-        self.0.vjp(cx, gy)
-    }
-    fn jvp(
-        &self,
-        cx: &Context<'_>,
-        dx: Inputs<Self, Option<Variable>>,
-    ) -> Outputs<Self, Option<Variable>> {
-        self.0.jvp(cx, dx)
-    }
-    fn batch(&self, x: Inputs<Self, Batched>) -> Outputs<Self, Batched> {
-        Batched::in_front(self.clone(), x)
-    }
-
-    fn per_example(
-        &self,
-        cx: &Context<'_>,
-        gy: Outputs<Self, ExampleCotangent>,
-    ) -> Inputs<Self, Option<ExampleGradient>> {
-        let count = cx.needs.len();
-        let batch = cx.input_shape(0).rank() - self.0.rank();
-        let all = gy.as_ref().iter().map(|gy| Some(gy.examples.clone()));
-        let examples = all.reduce(|a, b| a?.merged(&b?)).flatten();
-        match examples.filter(|examples| examples.axis() < batch) {
-            Some(examples) => {
-                let gx = self.0.vjp(cx, R::Outputs::map(gy, |gy| gy.cotangent));
-                R::Inputs::map(gx, |gx| {
-                    Some(ExampleGradient::sliced(gx?, examples.clone()))
-                })
-            }
-            // Only `vjp` knows what an element of a matrix depends on.
-            None => R::Inputs::collect(
-                (0..count).map(|i| cx.needs(i).then_some(ExampleGradient::Unknown)),
-            ),
-        }
-    }
-}
-
-impl<R: fmt::Debug> fmt::Debug for OfMatrices<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-// ----- arguments
 
 /// An argument in the dtype in which it is computed, and the dtype of the result: 16-bit floats are computed in f32.
 pub(super) fn widened(x: Variable) -> (Variable, DType) {
@@ -212,15 +107,6 @@ pub(super) fn info(x: &Spec) -> Spec {
     Spec::new(&x.shape[..x.shape.rank() - 2], DType::I64)
 }
 
-/// Returns a constant on the device of a value.
-pub(super) fn near(x: &Variable, constant: impl Into<Variable>) -> Variable {
-    let constant = constant.into();
-    match x.known_device() {
-        Some(device) if device != cpu() => constant.to(device),
-        Some(_) | None => constant,
-    }
-}
-
 // ----- parts of rules
 
 pub(super) fn t(x: impl Into<Variable>) -> Variable {
@@ -252,14 +138,6 @@ pub(super) fn product3(
     c: impl Into<Variable>,
 ) -> Variable {
     matmul(matmul(a, b), c)
-}
-
-/// Returns `a + b` of what is there.
-pub(super) fn sum_of(a: Option<Variable>, b: Option<Variable>) -> Option<Variable> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a + b),
-        (a, b) => a.or(b),
-    }
 }
 
 /// Panics if the number of some matrix is not 0. `why` says what the number means.

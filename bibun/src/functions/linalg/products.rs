@@ -1,14 +1,14 @@
 //! Products and powers of matrices, matrices made of others, and covariances.
 
-use bibun_array::{keep_dims, normalize_axis};
+use bibun_array::{Array, keep_dims, normalize_axis};
 
-use super::matrices::{expect_matrices, expect_square, in_batch, near, t};
+use super::matrices::{expect_matrices, expect_square, in_batch, t};
 use super::solve::inv;
 use crate::call::composite;
 use crate::error::{Error, mismatch, raise};
 use crate::functions::{
-    broadcast_to, clip, concat, diagonal, expand_dims, eye, matmul, mean, moveaxis, ones_like, pad,
-    pow, reshape, slice, sqrt, stack, to_float, to_number,
+    broadcast_to, clip, concat, constant_beside, diagonal, expand_dims, matmul, mean, moveaxis,
+    ones_like, pad, pow, reshape, slice, sqrt, stack, to_float, to_number,
 };
 use crate::variable::Variable;
 
@@ -53,7 +53,7 @@ pub fn matrix_power(a: impl Into<Variable>, power: i32) -> Variable {
             square = matmul(&square, &square);
         }
     }
-    y.unwrap_or_else(|| broadcast_to(near(&a, eye(n, a.dtype())), a.shape()))
+    y.unwrap_or_else(|| broadcast_to(constant_beside(&[&a], Array::eye(n, a.dtype())), a.shape()))
 }
 
 /// Computes the Kronecker product of matrices: a, with each element replaced by it times b.

@@ -2,11 +2,12 @@
 
 use bibun_array::{Array, Triangle};
 
-use super::matrices::{MatrixRule, OfMatrices, beside, expect_matrices, first_columns, t, widened};
+use super::matrices::{beside, expect_matrices, first_columns, t, widened};
 use super::triangular_solve;
 use crate::call::composite;
 use crate::context::Context;
 use crate::function::{Fixed, Needs, Saved, Spec, no_rule};
+use crate::functions::families::{MatrixRule, OfMatrices};
 use crate::functions::{cast, concat, matmul, slice, tril, triu};
 use crate::variable::Variable;
 

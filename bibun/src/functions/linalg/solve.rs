@@ -4,12 +4,12 @@ use bibun_array::Array;
 
 use super::lu::Factor;
 use super::matrices::{
-    MatrixRule, OfMatrices, Pair, expect_square, expect_success, in_batch, info, pair, product3,
-    sum_of, t, widened,
+    Pair, expect_square, expect_success, in_batch, info, pair, product3, t, widened,
 };
 use crate::call::composite;
 use crate::context::Context;
 use crate::function::{Fixed, Needs, Saved, Spec};
+use crate::functions::families::{MatrixRule, OfMatrices, sum_of};
 use crate::functions::{cast, matmul};
 use crate::variable::Variable;
 

@@ -3,14 +3,12 @@
 use bibun_array::Array;
 use bibun_array::linalg::Spectral;
 
-use super::matrices::{
-    MatrixRule, OfMatrices, expect_square, expect_success, first_columns, first_rows, info, sum_of,
-    t, widened,
-};
+use super::matrices::{expect_square, expect_success, first_columns, first_rows, info, t, widened};
 use crate::call::composite;
 use crate::context::Context;
 use crate::error::{Error, raise};
 use crate::function::{Fixed, Needs, Saved, Spec, Variadic};
+use crate::functions::families::{MatrixRule, OfMatrices, sum_of};
 use crate::functions::{cast, concat, slice, zeros_like};
 use crate::variable::Variable;
 

@@ -3,12 +3,11 @@
 use bibun_array::Array;
 
 use super::eigh::quotient;
-use super::matrices::{
-    MatrixRule, OfMatrices, beside, expect_matrices, expect_success, info, product3, t, widened,
-};
+use super::matrices::{beside, expect_matrices, expect_success, info, product3, t, widened};
 use crate::call::composite;
 use crate::context::Context;
 use crate::function::{Fixed, Needs, Saved, Spec, no_rule};
+use crate::functions::families::{MatrixRule, OfMatrices};
 use crate::functions::{cast, diag, diagonal, expand_dims, matmul, sum};
 use crate::variable::Variable;
 

@@ -2,12 +2,11 @@
 
 use bibun_array::{Array, Triangle};
 
-use crate::batch::Batched;
 use crate::call::composite;
 use crate::context::Context;
 use crate::error::mismatch;
-use crate::examples::{ExampleCotangent, ExampleGradient};
-use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
+use crate::function::{Fixed, Needs, Saved, Spec};
+use crate::functions::families::{MatrixRule, OfMatrices, sum_of};
 use crate::functions::{broadcast_to, cast, matmul, swapaxes, to_float, tril, triu};
 use crate::variable::Variable;
 
@@ -72,8 +71,7 @@ pub fn triangular_solve(
     let whole = |last: [usize; 2]| [&batch[..], &last].concat();
     let a = broadcast_to(cast(a, dtype), whole([*n, *n]));
     let b = broadcast_to(cast(b, dtype), whole([*n, *m]));
-    let [y] = crate::apply(TriangularSolve(triangle), [a, b]);
-    y
+    TriangularSolve::of(triangle, a, b)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -82,12 +80,12 @@ struct TriangularSolve(Triangle);
 impl TriangularSolve {
     #[track_caller]
     fn of(triangle: Triangle, a: Variable, b: Variable) -> Variable {
-        let [y] = crate::apply(Self(triangle), [a, b]);
+        let [y] = OfMatrices::of(Self(triangle), [a, b]);
         y
     }
 }
 
-impl Function for TriangularSolve {
+impl MatrixRule for TriangularSolve {
     type Inputs = Fixed<2>;
     type Outputs = Fixed<1>;
 
@@ -105,8 +103,8 @@ impl Function for TriangularSolve {
         true
     }
 
-    fn shape(&self, [_, b]: [&Spec; 2]) -> Result<[Spec; 1], Mismatch> {
-        Ok([b.clone()])
+    fn results(&self, [_, b]: [&Spec; 2]) -> [Spec; 1] {
+        [b.clone()]
     }
 
     fn forward(&self, [a, b]: [Array; 2]) -> [Array; 1] {
@@ -125,42 +123,7 @@ impl Function for TriangularSolve {
     /// `a dy = db - da y`
     fn jvp(&self, cx: &Context<'_>, [da, db]: [Option<Variable>; 2]) -> [Option<Variable>; 1] {
         let of_a = da.map(|da| -matmul(part(self.0, da), cx.output(0)));
-        let right = match (of_a, db) {
-            (Some(of_a), Some(db)) => Some(of_a + db),
-            (of_a, db) => of_a.or(db),
-        };
-        [right.map(|right| Self::of(self.0, cx.input(0), right))]
-    }
-
-    fn batch(&self, inputs: [Batched; 2]) -> [Batched; 1] {
-        Batched::in_front(*self, inputs)
-    }
-
-    fn per_example(
-        &self,
-        cx: &Context<'_>,
-        [gy]: [ExampleCotangent; 1],
-    ) -> [Option<ExampleGradient>; 2] {
-        let (axis, columns) = (gy.examples.axis(), cx.input_shape(1).rank() - 1);
-        if axis < columns - 1 {
-            return gy.pull_back(|gy| self.vjp(cx, [gy]));
-        }
-        if axis < columns {
-            return [const { Some(ExampleGradient::Mixed) }; 2];
-        }
-        let examples = gy.examples;
-        let gb = || {
-            Self::of(
-                self.0.transposed(),
-                swapaxes(cx.input(0), -1, -2),
-                gy.cotangent,
-            )
-        };
-        let gb = cx
-            .needs(1)
-            .then(gb)
-            .map(|gb| ExampleGradient::sliced(gb, examples));
-        [cx.needs(0).then_some(ExampleGradient::Unknown), gb]
+        [sum_of(of_a, db).map(|right| Self::of(self.0, cx.input(0), right))]
     }
 }
 

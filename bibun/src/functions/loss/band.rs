@@ -3,10 +3,9 @@
 
 use bibun_array::Array;
 
-use crate::batch::Batched;
 use crate::context::Context;
-use crate::examples::{ExampleCotangent, ExampleGradient};
-use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
+use crate::function::{Fixed, Needs, Saved, Spec};
+use crate::functions::families::{MatrixRule, OfMatrices, sum_of};
 use crate::functions::{exp, expand_dims, greater, logical_and, pad, stack, sum, unstack, where_};
 use crate::variable::Variable;
 
@@ -18,14 +17,14 @@ const NEVER: f64 = f64::NEG_INFINITY;
 /// Shapes: x `[.., time, places]`, skips `[.., places]` → as x.
 #[track_caller]
 pub(super) fn log_band_scan(x: Variable, skips: Variable) -> Variable {
-    let [y] = crate::apply(LogBandScan, [x, skips]);
+    let [y] = OfMatrices::of(LogBandScan, [x, skips]);
     y
 }
 
 #[derive(Clone, Copy, Debug)]
 struct LogBandScan;
 
-impl Function for LogBandScan {
+impl MatrixRule for LogBandScan {
     type Inputs = Fixed<2>;
     type Outputs = Fixed<1>;
 
@@ -41,8 +40,8 @@ impl Function for LogBandScan {
         true
     }
 
-    fn shape(&self, [x, _]: [&Spec; 2]) -> Result<[Spec; 1], Mismatch> {
-        Ok([x.clone()])
+    fn results(&self, [x, _]: [&Spec; 2]) -> [Spec; 1] {
+        [x.clone()]
     }
 
     fn forward(&self, [x, skips]: [Array; 2]) -> [Array; 1] {
@@ -55,19 +54,6 @@ impl Function for LogBandScan {
 
     fn jvp(&self, cx: &Context<'_>, [dx, _]: [Option<Variable>; 2]) -> [Option<Variable>; 1] {
         [dx.map(|dx| band_scan(dx, shares(cx), false))]
-    }
-
-    fn batch(&self, inputs: [Batched; 2]) -> [Batched; 1] {
-        Batched::in_front(*self, inputs)
-    }
-
-    fn per_example(
-        &self,
-        cx: &Context<'_>,
-        [gy]: [ExampleCotangent; 1],
-    ) -> [Option<ExampleGradient>; 2] {
-        let rank = gy.cotangent.rank();
-        gy.pull_back_unless(&[rank - 2, rank - 1], |gy| self.vjp(cx, [gy]))
     }
 }
 
@@ -106,7 +92,7 @@ fn moved(x: &Variable, steps: isize, places: isize, outside: f64) -> Variable {
 /// Shapes: x `[.., time, places]`, w `[.., time, 3, places]` → as x.
 #[track_caller]
 fn band_scan(x: Variable, w: Variable, reverse: bool) -> Variable {
-    let [y] = crate::apply(BandScan { reverse }, [x, w]);
+    let [y] = OfMatrices::of(BandScan { reverse }, [x, w]);
     y
 }
 
@@ -135,7 +121,7 @@ impl BandScan {
     }
 }
 
-impl Function for BandScan {
+impl MatrixRule for BandScan {
     type Inputs = Fixed<2>;
     type Outputs = Fixed<1>;
 
@@ -153,8 +139,8 @@ impl Function for BandScan {
         true
     }
 
-    fn shape(&self, [x, _]: [&Spec; 2]) -> Result<[Spec; 1], Mismatch> {
-        Ok([x.clone()])
+    fn results(&self, [x, _]: [&Spec; 2]) -> [Spec; 1] {
+        [x.clone()]
     }
 
     fn forward(&self, [x, w]: [Array; 2]) -> [Array; 1] {
@@ -169,24 +155,7 @@ impl Function for BandScan {
 
     fn jvp(&self, cx: &Context<'_>, [dx, dw]: [Option<Variable>; 2]) -> [Option<Variable>; 1] {
         let of_w = dw.map(|dw| self.of_change(&dw, &cx.output(0)));
-        let change = match (dx, of_w) {
-            (Some(dx), Some(of_w)) => Some(dx + of_w),
-            (dx, of_w) => dx.or(of_w),
-        };
-        [change.map(|change| band_scan(change, cx.input(1), self.reverse))]
-    }
-
-    fn batch(&self, inputs: [Batched; 2]) -> [Batched; 1] {
-        Batched::in_front(*self, inputs)
-    }
-
-    fn per_example(
-        &self,
-        cx: &Context<'_>,
-        [gy]: [ExampleCotangent; 1],
-    ) -> [Option<ExampleGradient>; 2] {
-        let rank = gy.cotangent.rank();
-        gy.pull_back_unless(&[rank - 2, rank - 1], |gy| self.vjp(cx, [gy]))
+        [sum_of(dx, of_w).map(|change| band_scan(change, cx.input(1), self.reverse))]
     }
 }
 

@@ -4,8 +4,8 @@ use crate::call::composite;
 use crate::error::mismatch;
 use crate::functions::families::method;
 use crate::functions::{
-    Operand, bucketize, cast, equal, float_of, greater_equal, less, maximum, minimum, slice, take,
-    to_float, unstack, where_,
+    Operand, abs, bucketize, cast, equal, float_of, greater_equal, less, logical_or, maximum,
+    minimum, slice, take, to_float, unstack, where_, zeros_like,
 };
 use crate::s;
 use crate::variable::Variable;
@@ -34,7 +34,11 @@ pub fn lerp(a: impl Into<Operand>, b: impl Into<Operand>, w: impl Into<Operand>)
     let ([a, w], _) = Operand::pair(function, a.into(), w.into());
     let dtype = float_of(a.dtype(), [&b, &w]);
     let [a, b, w] = [a, b, w].map(|x| cast(x, dtype.accumulator()));
-    cast(&a + w * (b - &a), dtype)
+    let (difference, near) = (&b - &a, less(abs(&w), 0.5));
+    // From the nearer end, which is so met exactly.
+    let from_a = a + &w * &difference;
+    let from_b = b - (1.0 - w) * difference;
+    cast(where_(near, from_a, from_b), dtype)
 }
 method!(lerp, b: impl Into<Operand>, w: impl Into<Operand>);
 
@@ -74,8 +78,7 @@ pub fn interp(
     let [x, xp, fp] = [x, xp, fp].map(|x| cast(x, dtype.accumulator()));
     let count = xp.size();
     if count == 1 {
-        // Nothing but NaN is anywhere else.
-        return cast(x * 0.0 + fp, dtype);
+        return cast(where_(equal(&x, &x), fp, x), dtype);
     }
     let right = minimum(maximum(bucketize(&x, &xp, true), 1), count as i64 - 1);
     let at = |points: &Variable, index: &Variable| take(points, index, 0);
@@ -85,11 +88,13 @@ pub fn interp(
     let width = &x1 - &x0;
     // Between points at the same place there is nothing.
     let nothing = equal(&width, 0.0);
-    let share = (&x - &x0) / where_(nothing, 1.0, width);
-    let inside = &y0 + share * (y1 - &y0);
     let (first, last) = (slice(&fp, s![0]), slice(&fp, s![-1]));
     let before = less(&x, slice(&xp, s![0]));
     let behind = greater_equal(&x, slice(&xp, s![-1]));
+    // What is not chosen must be finite, for its derivatives are multiplied by 0.
+    let near = where_(logical_or(&before, &behind), &x0, &x);
+    let share = (near - &x0) / where_(nothing, 1.0, width);
+    let inside = &y0 + share * (y1 - &y0);
     cast(where_(before, first, where_(behind, last, inside)), dtype)
 }
 method!(interp, xp: impl Into<Self>, fp: impl Into<Self>);
@@ -120,7 +125,7 @@ pub fn polyval(p: impl Into<Variable>, x: impl Into<Variable>) -> Variable {
     }
     let dtype = float_of(x.dtype(), [&p]);
     let [p, x] = [p, x].map(|x| cast(x, dtype.accumulator()));
-    let start = &x * 0.0;
+    let start = zeros_like(&x);
     let coefficients = unstack(p, 0);
     let y = (coefficients.into_iter()).fold(None, |y: Option<Variable>, coefficient| {
         Some(match y {
@@ -205,6 +210,12 @@ mod tests {
             interp([1i64, 7], [2i64], [3i64]).to_vec::<f64>(),
             [3.0, 3.0]
         );
+        let y = |fp: &Variable| interp([f64::NEG_INFINITY, 0.5, f64::INFINITY], &xp, fp);
+        assert_eq!(y(&fp).to_vec::<f64>(), [0.0, 0.5, 6.0]);
+        let slopes = grad(|fp| y(fp).sum(..), &fp);
+        assert_eq!(slopes.to_vec::<f64>(), [1.5, 0.5, 0.0, 1.0]);
+        assert_eq!(interp([f64::INFINITY], [2.0], [3.0]).item::<f64>(), 3.0);
+        assert_eq!(polyval([5.0], [f64::INFINITY]).item::<f64>(), 5.0);
         let nothing = Variable::constant(bibun_array::Array::zeros([0], DType::F64));
         assert_eq!(polyval(nothing, [2.0]).to_vec::<f64>(), [0.0]);
     }

@@ -88,8 +88,11 @@ method!(pdist, p: f64);
 pub fn renorm(x: impl Into<Variable>, p: f64, axis: isize, bound: f64) -> Variable {
     let function = "renorm";
     let _whole = composite(function);
-    if bound.is_nan() || bound < 0.0 {
-        let what = format!("the bound is {bound}, it must be at least 0");
+    let is_order = p > 0.0;
+    if !is_order || bound.is_nan() || bound < 0.0 {
+        let what = format!(
+            "p is {p} and the bound {bound}; p must be greater than 0, the bound at least 0"
+        );
         raise(Error::argument(function, what));
     }
     let x = to_float(x.into());

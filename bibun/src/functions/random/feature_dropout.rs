@@ -5,7 +5,7 @@ use bibun_array::{Distribution, Generator};
 use super::draws::Random;
 use crate::call::composite;
 use crate::error::{Error, raise};
-use crate::functions::{broadcast_to, cast, reshape, to_float, where_};
+use crate::functions::{cast, reshape, to_float, where_};
 use crate::scope;
 use crate::variable::Variable;
 
@@ -48,7 +48,7 @@ pub fn feature_dropout(x: impl Into<Variable>, rate: f64, generator: &mut Genera
     let mut aligned = vec![1; shape.rank()];
     aligned[..2].copy_from_slice(&shape[..2]);
     let scale = cast(left, x.dtype()) * (1.0 / (1.0 - rate));
-    x * broadcast_to(reshape(scale, aligned), shape)
+    x * reshape(scale, aligned)
 }
 
 /// Sets each element with probability `rate` to the value that SELU has far below zero in training mode, and

@@ -1,7 +1,7 @@
 //! Orthogonal polynomials, by their recurrences of three terms.
 
 use crate::call::composite;
-use crate::functions::{in_accumulator, to_float};
+use crate::functions::{in_accumulator, ones_like, to_float};
 use crate::variable::Variable;
 
 /// Computes `p_n(x)` from the first two and `p_(k+1) = next(k, p_k, p_(k-1))`.
@@ -36,7 +36,7 @@ macro_rules! polynomials {
             pub fn $name(x: impl Into<Variable>, n: usize) -> Variable {
                 let _whole = composite(stringify!($name));
                 in_accumulator(to_float(x.into()), |$x| {
-                    let start = [&$x * 0.0 + 1.0, $first];
+                    let start = [ones_like(&$x), $first];
                     recurrence(n, start, |$k, $y, $before| $next)
                 })
             }
