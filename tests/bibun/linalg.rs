@@ -1,6 +1,6 @@
 //! Linear algebra against the numbers of NumPy and SciPy (`tests/golden/linalg/make.py`).
 
-use bibun::array::Array;
+use bibun::array::{Array, DType, Generator, Shape};
 use bibun::linalg::{self, MatrixNorm, VectorNorm};
 use bibun::{Variable, compile, grad, hessian, vmap};
 
@@ -159,5 +159,117 @@ fn densities_agree_in_every_way() {
         let alone = f(&own).to_vec::<f64>();
         close(&mapped[i as usize * 9..][..9], &alone, "vmap");
         close(&program.call(&own).to_vec::<f64>(), &alone, "compile");
+    }
+}
+
+fn normal(shape: [usize; 2], seed: u64) -> Array {
+    Generator::new(seed).normal(shape, 0.0, 1.0, DType::F64)
+}
+
+fn assert_near(found: &[f64], expected: &[f64], tolerance: f64, what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    let largest = expected.iter().fold(0.0f64, |most, x| most.max(x.abs()));
+    for (a, b) in found.iter().zip(expected) {
+        assert!((a - b).abs() <= tolerance * largest, "{what}: {a} and {b}");
+    }
+}
+
+/// The direction of a derivative does not decide how far the exponential is scaled down.
+#[test]
+fn derivatives_of_exponentials_are_linear() {
+    let a = Variable::new(normal([3, 3], 0));
+    let slopes = |scale: f64| grad(|a| linalg::expm(a).sum(..) * scale, &a).to_vec::<f64>();
+    let one = slopes(1.0);
+    for scale in [1e-200, 1e-9, 1e4, 1e12, 1e16, 1e200] {
+        let found: Vec<f64> = slopes(scale).iter().map(|x| x / scale).collect();
+        assert_near(&found, &one, 1e-13, &format!("{scale:e}"));
+    }
+    let nothing = Variable::new(Array::zeros([2, 0, 0], DType::F64));
+    assert_eq!(
+        grad(|a| linalg::expm(a).sum(..), &nothing).shape(),
+        [2, 0, 0]
+    );
+    assert_eq!(
+        grad(|a| linalg::expm(a).sum(..) * 0.0, &a).to_vec::<f64>(),
+        [0.0; 9]
+    );
+}
+
+/// Orders on both sides of the border between loops of our own and `faer`.
+#[test]
+fn singular_matrices_of_any_order() {
+    for n in [5, 16, 17, 40] {
+        let what = format!("order {n}");
+        let ones = Variable::new(Array::ones([n, n], DType::F64));
+        assert_eq!(linalg::det(&ones).item::<f64>(), 0.0, "{what}");
+        let slopes = grad(|a| linalg::det(a).square().sum(..), &ones).to_vec::<f64>();
+        assert!(slopes.iter().all(|&x| x == 0.0), "{what}");
+        let zeros = Variable::new(Array::zeros([n, n], DType::F64));
+        let found = linalg::slogdet(&zeros);
+        assert_eq!(found.1.item::<f64>(), f64::NEG_INFINITY, "{what}");
+        let mut gap = Array::eye(n, DType::F64).to_vec::<f64>();
+        gap[0] = 0.0;
+        for a in [
+            Array::from_vec(gap, [n, n]),
+            Array::ones([n, 5], DType::F64),
+            Array::ones([5, n], DType::F64),
+            normal([n, n], 1).triu(1),
+        ] {
+            let factors = linalg::lu(Variable::constant(&a));
+            let product = factors.p.matmul(&factors.l).matmul(&factors.u);
+            assert_near(&product.to_vec::<f64>(), &a.to_vec::<f64>(), 1e-14, &what);
+        }
+    }
+}
+
+#[test]
+fn singular_values_at_both_ends_of_the_range() {
+    for shape in [[5, 5], [17, 17], [20, 3], [3, 20]] {
+        let a = normal(shape, 1);
+        let values = |scale: f64| linalg::svdvals(Variable::constant(&a * scale)).to_vec::<f64>();
+        let one = values(1.0);
+        for scale in [1e-300, 1e-200, 1e155, 1e300] {
+            let found: Vec<f64> = values(scale).iter().map(|x| x / scale).collect();
+            assert_near(&found, &one, 1e-13, &format!("{shape:?} {scale:e}"));
+        }
+    }
+}
+
+#[test]
+fn bits_do_not_depend_on_the_number_of_threads() {
+    let (square, tall) = (normal([140, 140], 2), normal([1500, 20], 3));
+    let all = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        pool.expect("threads").install(|| {
+            let mut all = Vec::new();
+            for a in [&square, &tall].map(Variable::constant) {
+                let linalg::Qr { q, r } = linalg::qr(&a);
+                all.extend([q, r, linalg::svdvals(&a)]);
+            }
+            let square = Variable::constant(&square);
+            let (sign, size) = linalg::slogdet(&square);
+            all.extend([sign, size, linalg::inv(&square), linalg::eigvalsh(&square)]);
+            all.iter()
+                .flat_map(|x| x.to_vec::<f64>())
+                .collect::<Vec<f64>>()
+        })
+    };
+    let one = all(1);
+    let two = all(2);
+    assert!(
+        one.iter()
+            .zip(&two)
+            .all(|(a, b)| a.to_bits() == b.to_bits())
+    );
+}
+
+#[test]
+fn programs_of_matrices_without_elements() {
+    for shape in [vec![0, 0], vec![2, 0, 0]] {
+        let a = Variable::constant(Array::zeros(&Shape::new(&shape), DType::F64));
+        let f = |a: &Variable| linalg::inv_ex(a);
+        let (y, info) = compile(f).call(&a);
+        assert_eq!(y.shape(), a.shape());
+        assert_eq!(info.shape(), shape[..shape.len() - 2]);
     }
 }

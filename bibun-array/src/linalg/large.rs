@@ -10,6 +10,8 @@ use faer::prelude::default;
 use faer::{Conj, MatMut, MatRef, Par};
 
 use super::batch::Large;
+use super::lu::eliminate;
+use super::numbers::Numbers;
 use super::triangular::Triangle;
 
 /// The number of elements from which on threads share a matrix.
@@ -17,6 +19,8 @@ const SHARED: usize = 128 * 128;
 /// The order of blocks that are transposed in cache.
 const TILE: usize = 16;
 
+/// Of what has the same bits for any number of threads. Orthogonal factors have not: they are sums that threads divide, and
+/// are computed by one.
 fn parallel(elements: usize) -> Par {
     match elements >= SHARED && rayon::current_num_threads() > 1 {
         true => Par::rayon(0),
@@ -62,6 +66,10 @@ pub(super) fn cholesky<T: Large>(a: &mut [T], n: usize) -> Result<(), usize> {
     }
 }
 
+fn is_finite<T: Large>(x: &[T]) -> bool {
+    x.iter().all(|x| x.to_f64().is_finite())
+}
+
 /// Computes the factors of a matrix, both in rows, and the row of each row.
 pub(super) fn lu<T: Large>(a: &[T], m: usize, n: usize, out: &mut [T], rows: &mut [i64]) {
     let par = parallel(m * n);
@@ -81,6 +89,15 @@ pub(super) fn lu<T: Large>(a: &[T], m: usize, n: usize, out: &mut [T], rows: &mu
     transpose(&columns, n, m, out);
     for (row, &from) in rows.iter_mut().zip(&order) {
         *row = from as i64;
+    }
+    // It divides by a pivot that is zero, where there is nothing to eliminate.
+    if !is_finite(out) && is_finite(a) {
+        let mut order = vec![T::of(0.0); m];
+        out.copy_from_slice(a);
+        eliminate(out, m, n, &mut order);
+        for (row, from) in rows.iter_mut().zip(order) {
+            *row = from.to_f64() as i64;
+        }
     }
 }
 
@@ -123,7 +140,7 @@ pub(super) fn eigh<T: Large>(
     values: &mut [T],
     vectors: Option<&mut [T]>,
 ) -> bool {
-    let par = parallel(n * n);
+    let par = Par::Seq;
     let wanted = match vectors {
         Some(_) => evd::ComputeEigenvectors::Yes,
         None => evd::ComputeEigenvectors::No,
@@ -149,7 +166,7 @@ pub(super) fn svd<T: Large>(
     values: &mut [T],
     vectors: Option<[(&mut [T], usize); 2]>,
 ) -> bool {
-    let par = parallel(m * n);
+    let par = Par::Seq;
     let (wanted, [u, v]) = match vectors {
         Some([(u, left), (vt, right)]) => {
             let wanted = match left == right && left == m.min(n) {
@@ -164,21 +181,31 @@ pub(super) fn svd<T: Large>(
     };
     let scratch = svd::svd_scratch::<T>(m, n, wanted, wanted, par, default());
     let mut memory = MemBuffer::new(scratch);
+    // Squares of the elements must be neither zero nor infinite.
+    let largest = a
+        .iter()
+        .fold(T::of(0.0), |most, &x| Numbers::max(most, Numbers::abs(x)));
+    let unit = match largest.to_f64() {
+        size if size > 0.0 && size.is_finite() => largest.binade(),
+        _ => T::of(1.0),
+    };
+    let scaled: Vec<T> = a.iter().map(|&x| x / unit).collect();
     let found = svd::svd(
-        MatRef::from_row_major_slice(a, m, n),
-        DiagMut::from_slice_mut(values),
+        MatRef::from_row_major_slice(&scaled, m, n),
+        DiagMut::from_slice_mut(&mut *values),
         u,
         v,
         par,
         MemStack::new(&mut memory),
         default(),
     );
+    values.iter_mut().for_each(|x| *x = *x * unit);
     found.is_ok()
 }
 
 /// Computes `a = q r` of a matrix `[m, n]`, with k columns of q.
 pub(super) fn qr<T: Large>(a: &[T], [m, n]: [usize; 2], k: usize, q: &mut [T], r: &mut [T]) {
-    let par = parallel(m * n);
+    let par = Par::Seq;
     let size = m.min(n);
     let block = qr_factor::recommended_block_size::<T>(m, n);
     let mut columns = vec![T::of(0.0); m * n];

@@ -463,7 +463,7 @@ pub fn record_call(
     let slots = outputs.iter().map(|(shape, dtype)| SlotSpec {
         dtype: *dtype,
         layout: Layout::row_major(shape.clone()),
-        is_inline: shape.size() == 1,
+        is_inline: shape.size() <= 1,
     });
     let work = Work::Call {
         name,
@@ -476,7 +476,7 @@ pub fn record_call(
 }
 
 /// Returns the same elements as [`record_call`] returns them: in row-major memory, even if they repeat one
-/// value, of which a sum may differ in the last bit from one of elements. A single element is in no memory.
+/// value, of which a sum may differ in the last bit from one of elements. A single element is in no memory, nor is nothing.
 ///
 /// ```
 /// use bibun_array::{Array, in_row_major_memory};
@@ -493,6 +493,7 @@ pub fn in_row_major_memory(y: Array) -> Array {
             })
         }
         Some(_) => y,
+        None if y.size() == 0 => Array::zeros(y.shape(), y.dtype()),
         None if y.size() == 1 && y.buffer().is_some() => {
             Array::constant(y.element_at(y.layout().offset), y.shape().clone())
         }

@@ -262,7 +262,8 @@ pub(super) fn advance<R: UpdateRule<N, G>, const N: usize, const G: usize>(
             ];
         }
         let given = rule.given(&step).map(|given| match given {
-            Given::Element(x) => x.cast(gradient.dtype().accumulator()).into(),
+            // One number for both parts of complex ones.
+            Given::Element(x) => x.cast(gradient.dtype().accumulator().to_real()).into(),
             number @ Given::Number(_) => number,
         });
         let update = Update::new(RuleElement::<R>(PhantomData), changes, given);

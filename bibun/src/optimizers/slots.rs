@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bibun_array::{Array, Scalar};
+use bibun_array::{Array, Complex, Scalar};
 use indexmap::map::Entry;
 use indexmap::{IndexMap, IndexSet};
 use rustc_hash::FxBuildHasher;
@@ -71,7 +71,12 @@ pub(super) struct Memory<const N: usize> {
 impl<const N: usize> Memory<N> {
     /// Creates the state before the first step.
     pub(super) fn initial<R: UpdateRule<N, G>, const G: usize>(spec: &Spec) -> Self {
-        let full = |value: f64| Array::full(&spec.shape, Scalar::from(value).cast(spec.dtype));
+        // Both parts of a complex number begin alike.
+        let scalar = |value: f64| match spec.dtype.is_complex() {
+            true => Scalar::from(Complex::new(value, value)),
+            false => Scalar::from(value),
+        };
+        let full = |value: f64| Array::full(&spec.shape, scalar(value).cast(spec.dtype));
         Self {
             steps: 0,
             arrays: R::INITIAL.map(full),

@@ -280,10 +280,12 @@ impl Exchange {
                 .iter()
                 .map(|&member| unpacked.next(&plan.variable(member).shape()))
                 .collect();
-            let marks = unpacked
-                .next(&[members.len()].into())
-                .cast(DType::F64)
-                .to_vec::<f64>();
+            let marks = unpacked.next(&[members.len()].into());
+            let marks = match marks.dtype().is_complex() {
+                true => marks.real(),
+                false => marks,
+            };
+            let marks = marks.cast(DType::F64).to_vec::<f64>();
             for ((member, gradient), mark) in members.into_iter().zip(gradients).zip(marks) {
                 let device: &'static dyn Device = plan.variable(member).device();
                 sums[member] = (mark > 0.0).then(|| gradient.to(device));

@@ -337,6 +337,10 @@ impl Function for Exchanged {
         Ok([Spec::new(self.loss.shape(), self.loss.dtype())])
     }
 
+    fn takes_complex(&self) -> bool {
+        true
+    }
+
     fn forward(&self, _: Vec<Array>) -> [Array; 1] {
         [self.loss.clone()]
     }

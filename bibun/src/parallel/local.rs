@@ -1,12 +1,14 @@
 //! Processes that are threads of one program: for tests, and for programs that shall run both ways.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use super::communicator::Communicator;
 use super::transport::{Message, Transport};
-use crate::error::{Error, attempt, raise};
+use crate::error::{Error, attempt};
 
 /// Runs `f` on `count` threads, each with a communicator as if it were a process of its own, and returns the
 /// results in the order of the ranks.
@@ -23,21 +25,27 @@ use crate::error::{Error, attempt, raise};
 /// # Panics
 /// Panics if one of them panics, with the panic that was the first cause.
 pub fn run<T: Send>(count: usize, f: impl Fn(Communicator) -> T + Sync) -> Vec<T> {
-    let mut results = Vec::with_capacity(count);
-    let mut errors = Vec::new();
-    for outcome in try_run(count, f) {
-        match outcome {
-            Ok(result) => results.push(result),
-            Err(error) => errors.push(error),
+    // In the order in which they were thrown: what comes later may be of those who saw somebody go.
+    let panics = Mutex::new(Vec::new());
+    let caught = |world: Communicator| {
+        // Others hear of the panic when the last communicator goes: after it has been noted.
+        let _last = world.clone();
+        let outcome = catch_unwind(AssertUnwindSafe(|| f(world)));
+        outcome.unwrap_or_else(|panic| {
+            let mut panics = panics.lock().unwrap_or_else(PoisonError::into_inner);
+            panics.push(panic);
+            drop(panics);
+            resume_unwind(Box::new("noted"))
+        })
+    };
+    let outcomes = on_threads(count, &caught);
+    match outcomes.into_iter().collect() {
+        Ok(results) => results,
+        Err(_) => {
+            let mut panics = panics.into_inner().unwrap_or_else(PoisonError::into_inner);
+            resume_unwind(panics.swap_remove(0))
         }
     }
-    // What others report is that somebody has gone.
-    let is_cause = |error: &Error| !matches!(error, Error::Communication { .. });
-    let cause = errors.iter().position(is_cause).unwrap_or(0);
-    if errors.is_empty() {
-        return results;
-    }
-    raise(errors.swap_remove(cause))
 }
 
 /// Returns the communicator of a process that is alone, with which a program for many runs as well.

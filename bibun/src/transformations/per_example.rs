@@ -81,6 +81,14 @@ pub fn per_example_with<'a, T: Tree>(
     let _called = calling("per_example");
     let options = options.into();
     let leaves = float_leaves("per_example", parameters);
+    if let Some(x) = leaves.variables.iter().find(|x| x.dtype().is_complex()) {
+        let what = format!(
+            "a parameter is {}; per-example gradients are of real numbers (make it of them by \
+             `view_as_complex`)",
+            x.spec()
+        );
+        raise(Error::argument("per_example", what))
+    }
     let (edge, spec) = unreduced(losses);
     let seed = match &options.cotangents[..] {
         [] => Variable::constant(Array::ones(&spec.shape, spec.dtype)),

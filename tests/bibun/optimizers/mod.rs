@@ -1,5 +1,6 @@
 //! Optimizers: what every one of them promises.
 
+mod complex;
 mod convergence;
 mod first_steps;
 mod groups;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use bibun::array::{Array, DType, Generator, bf16};
 use bibun::parallel::{Communicator, Message, local};
-use bibun::{Error, Spec};
+use bibun::{Error, Spec, attempt};
 
 /// Large enough to be sent in parts.
 const SIZE: usize = 3001;
@@ -311,4 +311,21 @@ fn mistakes_are_named() {
             drop(world.all_reduce(&Array::from([true])))
         });
     });
+}
+
+/// Those who see somebody go may panic of their own accord; what comes out is the panic that was the first.
+#[test]
+fn the_first_panic_is_the_one_that_comes_out() {
+    for _ in 0..5 {
+        let caught = std::panic::catch_unwind(|| {
+            local::run(4, |world| {
+                assert_ne!(world.rank(), 3, "the real cause");
+                let ones = Array::from([1.0]);
+                attempt(|| world.all_reduce(&ones)).expect("somebody else's panic");
+            })
+        });
+        let panic = caught.expect_err("a panic");
+        let message = panic.downcast_ref::<String>().expect("a message");
+        assert!(message.contains("the real cause"), "{message}");
+    }
 }

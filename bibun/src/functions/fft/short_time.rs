@@ -5,9 +5,10 @@ use bibun_array::{Array, DType};
 use super::{FourierNorm, FourierOptions, fft, ifft, irfft, rfft};
 use crate::call::composite;
 use crate::error::{Error, mismatch, raise};
+use crate::functions::condition::expect_everywhere;
 use crate::functions::{
-    add_at, cast, constant_beside, expand_dims, multiply, pad, part, square, swapaxes, take,
-    to_differentiable,
+    add_at, cast, constant_beside, expand_dims, greater, multiply, pad, part, square, swapaxes,
+    take, to_differentiable,
 };
 use crate::variable::Variable;
 
@@ -217,8 +218,8 @@ pub fn stft(x: impl Into<Variable>, options: StftOptions) -> Variable {
 /// Fourier transform", 1984.
 ///
 /// # Panics
-/// Panics if the number of frequencies is not that of the size, the window does not fit, or the
-/// result would be longer than the pieces.
+/// Panics if the number of frequencies is not that of the size, the window does not fit, the result would be
+/// longer than the pieces, or there is a sample over which all windows are zero (in a compiled function it is NaN).
 ///
 /// ```
 /// use bibun::functions::{StftOptions, istft, stft};
@@ -279,7 +280,15 @@ pub fn istft(y: impl Into<Variable>, options: StftOptions) -> Variable {
         raise(Error::argument("istft", what));
     }
     let kept = |x: &Variable| part(x, x.rank() - 1, start, end);
-    kept(&sum) / kept(&envelope)
+    let envelope = kept(&envelope);
+    expect_everywhere(
+        "istft",
+        "the sum of the squares of the windows over a sample",
+        &envelope,
+        &greater(&envelope, 1e-11),
+        "greater than 1e-11",
+    );
+    kept(&sum) / envelope
 }
 
 /// Ones for each piece, beside the factors of its samples.

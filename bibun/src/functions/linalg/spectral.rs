@@ -1,7 +1,7 @@
 //! Functions of matrices: those of symmetric ones by their eigenvalues, and the exponential of any.
 
-use bibun_array::Array;
 use bibun_array::linalg::Spectral;
+use bibun_array::{Array, keep_dims};
 
 use super::matrices::{expect_square, expect_success, first_columns, first_rows, info, t, widened};
 use crate::call::composite;
@@ -9,7 +9,9 @@ use crate::context::Context;
 use crate::error::{Error, raise};
 use crate::function::{Fixed, Needs, Saved, Spec, Variadic};
 use crate::functions::families::{MatrixRule, OfMatrices, sum_of};
-use crate::functions::{cast, concat, slice, zeros_like};
+use crate::functions::{
+    abs, cast, concat, greater, is_finite, logical_and, max, slice, where_, zeros_like,
+};
 use crate::variable::Variable;
 
 /// Computes the square root of positive semidefinite matrices, which is one, too: `a = y y`.
@@ -193,11 +195,18 @@ impl Exponential {
     /// Returns the derivative at `a` along `x`.
     fn along(a: Variable, x: Variable) -> Variable {
         let n = a.shape()[a.rank() - 1];
-        let above = concat([a.clone(), x], -1);
+        if a.size() == 0 {
+            return x;
+        }
+        // It is linear in x, which must not be what decides how far the whole is scaled down.
+        let size = max(abs(x.detach()), keep_dims([-1, -2]));
+        let is_size = logical_and(greater(&size, 0.0), is_finite(&size));
+        let size = where_(is_size, size, 1.0);
+        let above = concat([a.clone(), x / &size], -1);
         let below = concat([zeros_like(&a), a], -1);
         let whole = exponential(concat([above, below], -2));
         let right = slice(whole, crate::s![..., n as isize..]);
-        first_rows(first_columns(right, n), n)
+        first_rows(first_columns(right, n), n) * size
     }
 }
 

@@ -9,8 +9,8 @@ use crate::error::{Error, mismatch, raise};
 use crate::functions::condition::expect_everywhere;
 use crate::functions::{
     Reduction, broadcast_to, cast, concat, cumsum, equal, expand_dims, full_like, gather,
-    greater_equal, in_accumulator, less_equal, logical_and, logsumexp, maximum, not_equal, pad,
-    reshape, slice, squeeze, stack, to_float, to_indices, where_,
+    greater_equal, in_accumulator, less, less_equal, logical_and, logsumexp, maximum, not_equal,
+    pad, reshape, slice, squeeze, stack, to_float, to_indices, where_,
 };
 use crate::s;
 use crate::variable::Variable;
@@ -177,7 +177,7 @@ fn losses(
     target_lengths: Option<&Variable>,
 ) -> Variable {
     const NEVER: f64 = f64::NEG_INFINITY;
-    let [count, time, _] = log_p.shape()[..] else {
+    let [count, time, classes] = log_p.shape()[..] else {
         unreachable!("three axes")
     };
     let labels = t.shape()[1];
@@ -186,6 +186,9 @@ fn losses(
         let number = cumsum(cast(equal(&t, &t), DType::I64), 1);
         t = where_(number.less_equal(lengths), t, blank);
     }
+    let is_class = logical_and(greater_equal(&t, 0), less(&t, classes));
+    let must = format!("class numbers from 0 to {}", classes - 1);
+    expect_everywhere("ctc_loss", "t", &t, &is_class, &must);
     let own = full_like(t.slice(s![.., ..0]).sum(1), blank as i64);
     let between = full_like(&t, blank as i64);
     let pairs = reshape(stack([&between, &t], 2), [count, 2 * labels]);

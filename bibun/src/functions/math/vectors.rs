@@ -6,16 +6,16 @@ use crate::call::composite;
 use crate::error::{Error, mismatch, raise};
 use crate::functions::families::method;
 use crate::functions::{
-    Operand, cast, constant_beside, in_accumulator, less_equal, moveaxis, pairwise_distance,
+    Operand, cast, conj, constant_beside, in_accumulator, less_equal, moveaxis, pairwise_distance,
     reshape, sum, take, to_float, to_number, where_,
 };
 use crate::variable::Variable;
 
-/// Computes the dot products of vectors along an axis, `Σ a b`.
+/// Computes the dot products of vectors along an axis, `Σ conj(a) b`.
 ///
 /// Shapes: a, b that broadcast → their common shape without `axis`.
 /// Types: all, promoted; bools are added up as i64.
-/// Gradient: `gy b` to a, `gy a` to b.
+/// Gradient: `gy b` to a, `gy a` to b, of complex numbers `conj(gy) b` to a.
 ///
 /// Source: `torch.linalg.vecdot`.
 ///
@@ -34,7 +34,7 @@ pub fn vecdot(a: impl Into<Operand>, b: impl Into<Operand>, axis: isize) -> Vari
     let ([a, b], _) = Operand::pair(function, a.into(), b.into());
     let dtype = to_number(a.clone()).dtype().promote(b.dtype());
     let [a, b] = [a, b].map(|x| cast(x, dtype.accumulator()));
-    cast(sum(a * b, axis), dtype)
+    cast(sum(conj(a) * b, axis), dtype)
 }
 method!(vecdot, b: impl Into<Operand>, axis: isize);
 
@@ -165,7 +165,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bibun_array::DType;
+    use bibun_array::{Complex, DType};
 
     #[test]
     fn nothing_and_zeros() {
@@ -178,6 +178,10 @@ mod tests {
             [0.0, 0.0]
         );
         assert_eq!(vecdot([1i64, 2], [3i64, 4], 0).item::<i64>(), 11);
+        let [a, b] = [[(1.0, 2.0), (0.0, 1.0)], [(3.0, -1.0), (2.0, 0.0)]];
+        let [a, b] = [a, b].map(|x| Variable::new(x.map(|(re, im)| Complex::new(re, im))));
+        let y = vecdot(a, b, 0).item::<Complex<f64>>();
+        assert_eq!(y, Complex::new(1.0, -9.0));
         assert_eq!(vecdot([true, true], [true, false], 0).item::<i64>(), 1);
     }
 }

@@ -24,7 +24,7 @@ pub enum Bag {
 /// [`embedding`].
 ///
 /// Shapes: ids `[.., k]`, w `[n, d]` → `[.., d]`.
-/// Types: ids integers, w floats.
+/// Types: ids integers, w floats. Negative ids count from the end, as in [`take`](crate::functions::take).
 /// Gradient: that of the sum, mean or maximum, added up in the selected rows.
 ///
 /// Source: `torch.nn.functional.embedding_bag`.

@@ -76,7 +76,7 @@ impl Hook for ClipNorm {
         // If the factor is known to be one without waiting for it, there is no change to make.
         let is_one = factor.known_item() == Some(1.0);
         let factor = factor
-            .cast(site.gradient.dtype().accumulator())
+            .cast(site.gradient.dtype().accumulator().to_real())
             .to(site.device);
         (!is_one).then(|| Change::of(*self, [factor], []))
     }

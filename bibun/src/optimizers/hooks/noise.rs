@@ -1,7 +1,7 @@
 //! Noise on gradients.
 
 use bibun_array::math::Float;
-use bibun_array::{Change, Distribution, ElementFormula, Generator, Number};
+use bibun_array::{Change, Distribution, ElementFormula, Generator, Number, Shape};
 
 use super::{Hook, Site};
 
@@ -66,8 +66,16 @@ impl Hook for GradientNoise {
         let mut stream = Generator::new(self.seed)
             .split(site.step)
             .split(site.number as u64);
-        let distribution = Distribution::normal(0.0, std, site.gradient.dtype());
-        let noise = stream.draw(distribution, site.gradient.shape(), site.device);
+        let (shape, dtype) = (site.gradient.shape(), site.gradient.dtype());
+        let distribution = Distribution::normal(0.0, std, dtype.to_real());
+        let noise = match dtype.is_complex() {
+            true => {
+                let parts = [&shape[..], &[2]].concat();
+                let parts = stream.draw(distribution, &Shape::new(&parts), site.device);
+                parts.view_as_complex()
+            }
+            false => stream.draw(distribution, shape, site.device),
+        };
         Some(Change::of(*self, [noise], []))
     }
 }

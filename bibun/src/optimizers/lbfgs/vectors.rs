@@ -1,6 +1,6 @@
 //! All parameters as one vector.
 
-use bibun_array::{Array, DType, cpu};
+use bibun_array::{Array, DType, Shape, cpu};
 use indexmap::IndexMap;
 
 use crate::error::{Error, raise};
@@ -32,22 +32,22 @@ impl Parts {
     }
 
     pub(super) fn values(&self) -> Vec<f64> {
-        let elements = |parameter: &Variable| parameter.array().cast(DType::F64).to_vec::<f64>();
+        let elements = |parameter: &Variable| numbers(&parameter.array());
         self.0.values().flat_map(elements).collect()
     }
 
     /// Returns the gradients, with zeros for parameters that no longer have one.
     pub(super) fn gradients(&self) -> Vec<f64> {
         let elements = |parameter: &Variable| match parameter.grad() {
-            Some(gradient) => gradient.array().cast(DType::F64).to_vec(),
-            None => vec![0.0; parameter.size()],
+            Some(gradient) => numbers(&gradient.array()),
+            None => vec![0.0; count(parameter)],
         };
         self.0.values().flat_map(elements).collect()
     }
 
     pub(super) fn set_values(&self, mut vector: &[f64]) {
         for parameter in self.0.values() {
-            let own = take(&mut vector, parameter.size());
+            let own = take(&mut vector, count(parameter));
             // A parameter of one repeated value is on every device, but its gradient is not.
             let places = [
                 parameter.known_device(),
@@ -58,7 +58,14 @@ impl Parts {
             let home = places.into_iter().flatten().next().unwrap_or(cpu());
             parameter.update_in_place(|w| {
                 *w = w.to(cpu());
-                w.assign(&[], &Array::from_slice(own, w.shape()).cast(w.dtype()));
+                let own = match w.dtype().is_complex() {
+                    true => {
+                        let parts = [&w.shape()[..], &[2]].concat();
+                        Array::from_slice(own, &Shape::new(&parts)).view_as_complex()
+                    }
+                    false => Array::from_slice(own, w.shape()),
+                };
+                w.assign(&[], &own.cast(w.dtype()));
                 *w = w.to(home);
             });
         }
@@ -141,4 +148,18 @@ fn take<'a>(vector: &mut &'a [f64], size: usize) -> &'a [f64] {
 
 pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// Returns the elements, or both parts of each complex one.
+fn numbers(x: &Array) -> Vec<f64> {
+    let parts = match x.dtype().is_complex() {
+        true => x.view_as_real(),
+        false => x.clone(),
+    };
+    parts.cast(DType::F64).to_vec()
+}
+
+/// Returns the number of [`numbers`] of a parameter.
+fn count(parameter: &Variable) -> usize {
+    parameter.size() * if parameter.dtype().is_complex() { 2 } else { 1 }
 }
