@@ -168,7 +168,6 @@ fn wait_for_end(child: &mut Child, limit: Duration) -> bool {
 /// that it comes to undisturbed, with the same bits.
 #[cfg(target_os = "linux")]
 #[test]
-#[ignore = "now and then mpiexec itself does not end when a process dies while it starts: run it by name"]
 fn a_storm_of_kills_loses_nothing() {
     let kills: usize =
         std::env::var("BIBUN_KILLS").map_or(5, |kills| kills.parse().expect("a number"));
@@ -241,7 +240,7 @@ fn a_storm_of_kills_loses_nothing() {
         }
         finished = child.wait().expect("a child").success();
     }
-    assert!(stuck <= 1 + kills / 5, "mpiexec did not end {stuck} times");
+    assert_eq!(stuck, 0, "of {killed} times");
     assert!(
         killed >= kills.min(3),
         "the training was over after {killed} kills"

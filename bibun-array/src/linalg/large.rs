@@ -199,7 +199,7 @@ pub(super) fn svd<T: Large>(
         MemStack::new(&mut memory),
         default(),
     );
-    values.iter_mut().for_each(|x| *x = *x * unit);
+    values.iter_mut().for_each(|x| *x *= unit);
     found.is_ok()
 }
 

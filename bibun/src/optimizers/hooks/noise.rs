@@ -71,7 +71,7 @@ impl Hook for GradientNoise {
         let noise = match dtype.is_complex() {
             true => {
                 let parts = [&shape[..], &[2]].concat();
-                let parts = stream.draw(distribution, &Shape::new(&parts), site.device);
+                let parts = stream.draw(distribution, Shape::new(&parts), site.device);
                 parts.view_as_complex()
             }
             false => stream.draw(distribution, shape, site.device),

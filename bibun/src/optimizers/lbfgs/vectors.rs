@@ -61,7 +61,7 @@ impl Parts {
                 let own = match w.dtype().is_complex() {
                     true => {
                         let parts = [&w.shape()[..], &[2]].concat();
-                        Array::from_slice(own, &Shape::new(&parts)).view_as_complex()
+                        Array::from_slice(own, Shape::new(&parts)).view_as_complex()
                     }
                     false => Array::from_slice(own, w.shape()),
                 };
