@@ -16,6 +16,10 @@ use crate::formula::{Operation, Target, Type};
 pub(super) struct Value(u32);
 
 impl Value {
+    pub(super) const fn of_index(index: usize) -> Self {
+        Self(index as u32)
+    }
+
     pub(super) const fn index(self) -> usize {
         self.0 as usize
     }
@@ -45,6 +49,16 @@ pub(super) struct Place {
     pub(super) offset: u32,
     /// The bytes of a part, if there are as many parts before it as the index of the turn says.
     pub(super) moves: Option<u8>,
+}
+
+impl Place {
+    /// A place that is the same in all turns, some bytes behind a first one.
+    pub(super) const fn fixed(first: u32, bytes: usize) -> Self {
+        Self {
+            offset: first + bytes as u32,
+            moves: None,
+        }
+    }
 }
 
 /// A value: a vector or a mask.
@@ -96,6 +110,9 @@ pub(super) struct Plan<M: Machine> {
     pub(super) turns: Vec<Segment<M::Instruction>>,
     /// The turns of one vector.
     pub(super) rest: Segment<M::Instruction>,
+    /// What comes before every turn behind [`COLLECTED`](super::folds::COLLECTED) other elements of a row, where parts of sums are collected:
+    /// before turns of several vectors, and before those of one.
+    pub(super) collect: Option<[Segment<M::Instruction>; 2]>,
     /// The end of a row, where the parts of folds are joined.
     pub(super) end: Segment<M::Instruction>,
     /// The slots that the preamble fills.
@@ -166,7 +183,7 @@ impl<M: Machine> Plan<M> {
             instructions: Vec::new(),
             line: 0,
         };
-        let (preamble, kept) = lowering.preamble()?;
+        let (preamble, kept) = lowering.preamble(n)?;
         let rest = lowering.body(1)?;
         let turns = [4, 2]
             .into_iter()
@@ -174,6 +191,7 @@ impl<M: Machine> Plan<M> {
         let turns: Vec<usize> = turns.collect();
         let turns = turns.into_iter().map(|copies| lowering.body(copies));
         let turns = turns.collect::<Option<Vec<_>>>()?;
+        let collect = lowering.collect(2).zip(lowering.collect(1));
         let end = lowering.end()?;
         let Lowering {
             values,
@@ -190,6 +208,7 @@ impl<M: Machine> Plan<M> {
             preamble,
             turns,
             rest,
+            collect: collect.map(<[_; 2]>::from),
             end,
             kept,
             rows_of: has_folds.then_some(n),
@@ -260,7 +279,7 @@ pub(super) struct Lowering<'a, M: Machine> {
 
 impl<M: Machine> Lowering<'_, M> {
     /// What is the same in all turns, and the number of slots that it fills.
-    fn preamble(&mut self) -> Option<(Segment<M::Instruction>, u32)> {
+    fn preamble(&mut self, n: usize) -> Option<(Segment<M::Instruction>, u32)> {
         self.of_lines = vec![vec![None; self.steps.all.len()]];
         for (line, step) in self.steps.all.iter().enumerate() {
             if step.is_uniform && step.is_needed && !step.is_constant() {
@@ -281,7 +300,7 @@ impl<M: Machine> Lowering<'_, M> {
                 slot += 1;
             }
         }
-        let slots = self.start_folds(slot);
+        let slots = self.start_folds(n, slot);
         Some((self.segment(1), slots))
     }
 

@@ -100,6 +100,8 @@ pub(super) trait Loops: Debug {
     fn start(&mut self);
     /// Jumps if there are fewer elements than a turn has.
     fn skip_turns(&mut self, elements: i32) -> Jump;
+    /// Jumps unless the index of the first element of a turn is a multiple of a power of two.
+    fn skip_unless_multiple(&mut self, elements: u32) -> Jump;
     /// The start of a loop.
     fn align(&mut self) -> usize;
     /// Goes on, to the start if there are enough elements left for another turn.

@@ -8,6 +8,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::folds::COLLECTED;
 use super::functions::Function;
 use super::instructions::{Description, Instruction, Origin, Place, Plan, Segment, Value};
 use super::machine::{Loops, Machine, Note, Register, Width};
@@ -51,7 +52,10 @@ pub(super) fn assemble<M: Machine>(plan: &Plan<M>, is_listed: bool) -> (Assemble
     // and what is read most often in the registers that are left over.
     let turns = plan.turns.iter().find_map(|turns| {
         let mut writer = Writer::new(plan, Vec::new(), false);
-        let used = writer.segment(turns);
+        let mut used = writer.segment(turns);
+        if let Some([collect, _]) = &plan.collect {
+            used = used.max(writer.segment(collect));
+        }
         let fits = writer.saved * FEW <= turns.instructions.len();
         fits.then_some((turns, usize::from(plan.machine.vectors()) - used))
     });
@@ -163,6 +167,7 @@ impl<'a, M: Machine> Writer<'a, M> {
             let too_few = self.output.skip_turns(elements);
             self.hold();
             let start = self.output.align();
+            self.collect(0);
             self.segment(turns);
             let held = self.let_go();
             self.line(None);
@@ -172,6 +177,7 @@ impl<'a, M: Machine> Writer<'a, M> {
         }
         let none_left = self.output.skip_rest();
         let start = self.output.align();
+        self.collect(1);
         M::start_rest(self);
         self.segment(&plan.rest);
         self.line(None);
@@ -181,6 +187,17 @@ impl<'a, M: Machine> Writer<'a, M> {
         self.line(None);
         M::end_row(self, row);
         self.output.leave();
+    }
+
+    /// Collects the parts of sums where it is time to, as one of the ways of [`Plan::collect`].
+    fn collect(&mut self, way: usize) {
+        if let Some(collect) = &self.plan.collect {
+            self.line(None);
+            let not_yet = self.output.skip_unless_multiple(COLLECTED as u32);
+            self.segment(&collect[way]);
+            self.line(None);
+            self.output.land(not_yet);
+        }
     }
 
     fn line(&mut self, line: Option<u32>) {

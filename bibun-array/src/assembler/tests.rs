@@ -1174,8 +1174,8 @@ fn rows_are_folded_as_reductions_are() {
     use Type::{Double, Single, Truth};
     let random = &mut Random(41);
     let mut all = 0;
-    for round in 0..120 {
-        let types: &[Type] = match round % 3 {
+    for round in 0..180 {
+        let types: &[Type] = match round / 2 % 3 {
             0 => &[Single],
             1 => &[Single, Truth],
             _ => &[Single, Double],
@@ -1189,7 +1189,8 @@ fn rows_are_folded_as_reductions_are() {
         };
         let rows = 1 + random.below(5);
         // Whole numbers of turns, of vectors, and others.
-        let n = [64, 96, 40, 136, 33, 47, 1000, 128][round % 8] + 8 * random.below(3);
+        let n = [64, 96, 40, 136, 33, 47, 1000, 128, 512, 504, 1024, 2049][round % 12]
+            + 8 * random.below(3);
         let repeats: Vec<bool> = match round {
             0..3 => vec![false],
             _ => types.iter().map(|_| random.below(3) == 0).collect(),

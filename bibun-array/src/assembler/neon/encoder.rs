@@ -263,6 +263,8 @@ impl Memory {
 /// A condition of a jump, by its number. The opposite one differs in the lowest bit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Condition {
+    Equal = 0,
+    NotEqual = 1,
     AtLeast = 10,
     Less = 11,
     Greater = 12,
@@ -272,6 +274,8 @@ pub(super) enum Condition {
 impl Condition {
     const fn name(self) -> &'static str {
         match self {
+            Self::Equal => "eq",
+            Self::NotEqual => "ne",
             Self::AtLeast => "ge",
             Self::Less => "lt",
             Self::Greater => "gt",
@@ -281,6 +285,8 @@ impl Condition {
 
     const fn opposite(self) -> Self {
         match self {
+            Self::Equal => Self::NotEqual,
+            Self::NotEqual => Self::Equal,
             Self::AtLeast => Self::Less,
             Self::Less => Self::AtLeast,
             Self::Greater => Self::AtMost,
@@ -496,6 +502,14 @@ impl Encoder {
             0xEB00_001F | second.word() << 16 | first.word() << 5,
             || format!("cmp {}, {}", first.text(), second.text()),
         );
+    }
+
+    /// Compares some of the lowest bits of a register with zero.
+    pub(super) fn test_low_bits(&mut self, general: General, count: u32) {
+        let word = 0xF240_001F | (count - 1) << 10 | general.word() << 5;
+        self.word(word, || {
+            format!("tst {}, #{:#x}", general.text(), (1_u64 << count) - 1)
+        });
     }
 
     /// The first of two registers if the condition holds, else the second.

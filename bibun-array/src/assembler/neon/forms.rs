@@ -248,6 +248,11 @@ impl Loops for Output {
         too_few
     }
 
+    fn skip_unless_multiple(&mut self, elements: u32) -> Jump {
+        self.encoder.test_low_bits(INDEX, elements.trailing_zeros());
+        self.encoder.jump_forward(Condition::NotEqual)
+    }
+
     fn align(&mut self) -> usize {
         self.encoder.align()
     }

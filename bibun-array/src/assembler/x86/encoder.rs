@@ -326,6 +326,7 @@ pub(super) enum Lanes {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Condition {
     Zero = 0x4,
+    NotZero = 0x5,
     Less = 0xC,
     AtLeast = 0xD,
     AtMost = 0xE,
@@ -664,6 +665,13 @@ impl Encoder {
         self.general(&[0x39], second.0, first.operand());
     }
 
+    /// Compares some bits of a register with zero.
+    pub(super) fn test(&mut self, general: General, bits: u32) {
+        self.note(|| format!("test {},{bits:#x}", general.name()));
+        self.general(&[0xF7], 0, general.operand());
+        self.written.bytes.extend(bits.to_le_bytes());
+    }
+
     pub(super) fn copy_if_greater(&mut self, target: General, source: General) {
         self.note(|| format!("cmovg {},{}", target.name(), source.name()));
         self.general(&[0x0F, 0x4F], target.0, source.operand());
@@ -767,6 +775,7 @@ impl Condition {
     fn text(self) -> String {
         let name = match self {
             Self::Zero => "je",
+            Self::NotZero => "jne",
             Self::Less => "jl",
             Self::AtLeast => "jge",
             Self::AtMost => "jle",

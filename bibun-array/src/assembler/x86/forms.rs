@@ -175,6 +175,11 @@ impl Loops for Output {
         self.encoder.jump_forward(Condition::Greater)
     }
 
+    fn skip_unless_multiple(&mut self, elements: u32) -> Jump {
+        self.encoder.test(INDEX, elements - 1);
+        self.encoder.jump_forward(Condition::NotZero)
+    }
+
     fn align(&mut self) -> usize {
         self.encoder.align()
     }

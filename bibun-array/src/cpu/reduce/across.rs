@@ -45,7 +45,7 @@ pub(super) fn take<S: Simd, F: Fold>(
 }
 
 /// The number of rows whose elements a part takes one after the other before it is written back.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 8;
 
 /// Neighbouring results, each with its own part.
 pub(super) struct Rows<'a, F: Fold> {
@@ -79,18 +79,23 @@ impl<F: Fold> Rows<'_, F> {
     /// Takes elements into each result, those of the first row first.
     #[inline(always)]
     fn take_some(&mut self, rows: [&[F::Input]; AT_ONCE]) {
-        // PERF: a loop over the rows inside of the loop over parts is no vector instructions, and one of
-        // unknown length takes longer than a short row.
         let (parts, last) = self.parts.as_chunks_mut::<LANES>();
-        let [(a, x), (b, y), (c, z), (d, w)] = rows.map(|row| row.as_chunks::<LANES>());
-        for ((((parts, a), b), c), d) in parts.iter_mut().zip(a).zip(b).zip(c).zip(d) {
-            for lane in 0..LANES {
-                let two = F::add(F::add(parts[lane], a[lane]), b[lane]);
-                parts[lane] = F::add(F::add(two, c[lane]), d[lane]);
+        let count = parts.len();
+        let all = rows.map(|row| &row.as_chunks::<LANES>().0[..count]);
+        for (i, parts) in parts.iter_mut().enumerate() {
+            let mut own = *parts;
+            for row in 0..AT_ONCE {
+                let row = &all[row][i];
+                for lane in 0..LANES {
+                    own[lane] = F::add(own[lane], row[lane]);
+                }
             }
+            *parts = own;
         }
-        for ((((part, &a), &b), &c), &d) in last.iter_mut().zip(x).zip(y).zip(z).zip(w) {
-            *part = F::add(F::add(F::add(F::add(*part, a), b), c), d);
+        for row in rows {
+            for (part, &x) in last.iter_mut().zip(row.as_chunks::<LANES>().1) {
+                *part = F::add(*part, x);
+            }
         }
         if let Some(most) = F::RUN {
             self.taken += AT_ONCE;

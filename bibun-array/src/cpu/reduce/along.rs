@@ -1,6 +1,8 @@
 //! Folds along memory: the elements of each result are distributed over [`LANES`] parts, which vector
 //! instructions advance together.
 
+use std::hint::black_box;
+
 use pulp::Simd;
 
 use super::{BLOCK, Fold, LANES};
@@ -27,10 +29,12 @@ pub(super) fn take<S: Simd, F: Fold>(
     totals: &mut [F::Total],
 ) {
     let mut beside = Beside::default();
+    let mut collected: Vec<[F::Total; LANES]> = Vec::new();
     for (i, totals) in totals.chunks_mut(SIDE).enumerate() {
         let mut parts = [[F::START; LANES]; SIDE];
         // The number of elements in the fullest part.
         let mut taken = 0;
+        collected.clear();
         for run in reduced.runs(from, count) {
             let apart = run.step as usize;
             let mut done = 0;
@@ -40,6 +44,13 @@ pub(super) fn take<S: Simd, F: Fold>(
                     len = len.min(BLOCK);
                 }
                 if let Some(most) = F::RUN {
+                    if taken == most {
+                        collected.resize(totals.len(), [F::EMPTY; LANES]);
+                        for (totals, parts) in collected.iter_mut().zip(&mut parts) {
+                            collect::<F>(totals, parts);
+                        }
+                        taken = 0;
+                    }
                     len = len.min((most - taken) * LANES);
                 }
                 for (result, parts) in (i * SIDE..).zip(&mut parts[..totals.len()]) {
@@ -47,17 +58,40 @@ pub(super) fn take<S: Simd, F: Fold>(
                     advance::<S, F>(parts, beside.one_another(memory, apart, len));
                 }
                 done += len;
-                if let Some(most) = F::RUN {
-                    taken += len.div_ceil(LANES);
-                    if taken == most {
-                        collect::<S, F>(&mut parts, totals);
-                        parts = [[F::START; LANES]; SIDE];
-                        taken = 0;
-                    }
-                }
+                taken += len.div_ceil(LANES);
             }
         }
-        collect::<S, F>(&mut parts, totals);
+        if collected.is_empty() {
+            for (total, parts) in totals.iter_mut().zip(parts) {
+                *total = F::collect(*total, joined::<S, F>(parts));
+            }
+        }
+        for ((total, collected), parts) in totals.iter_mut().zip(&mut collected).zip(&mut parts) {
+            collect::<F>(collected, parts);
+            *total = F::merge(*total, merged::<F>(collected));
+        }
+    }
+}
+
+/// Takes neighbouring elements into a result, as [`take`] does.
+// PERF: memory is read in order. Were it known where the parts go next, the compiler would choose vectors
+// for that, and use half of each in the loop.
+#[inline(always)]
+pub(super) fn take_row<S: Simd, F: Fold>(row: &[F::Input], total: &mut F::Total) {
+    let mut parts = [F::START; LANES];
+    match F::RUN {
+        Some(most) if row.len() > most * LANES => {
+            let mut collected = [F::EMPTY; LANES];
+            for run in row.chunks(most * LANES) {
+                advance::<S, F>(black_box(&mut parts), run);
+                collect::<F>(&mut collected, &mut parts);
+            }
+            *total = F::merge(*total, merged::<F>(&mut collected));
+        }
+        _ => {
+            advance::<S, F>(black_box(&mut parts), row);
+            *total = F::collect(*total, joined::<S, F>(parts));
+        }
     }
 }
 
@@ -143,12 +177,26 @@ pub(super) fn advance<S: Simd, F: Fold>(parts: &mut Parts<F>, memory: &[F::Input
     *parts = own;
 }
 
-/// Collects the parts of several results.
+/// Collects parts, which start anew.
 #[inline(always)]
-fn collect<S: Simd, F: Fold>(parts: &mut [Parts<F>; SIDE], totals: &mut [F::Total]) {
-    for (total, parts) in totals.iter_mut().zip(parts) {
-        *total = F::collect(*total, joined::<S, F>(*parts));
+fn collect<F: Fold>(totals: &mut [F::Total; LANES], parts: &mut Parts<F>) {
+    for lane in 0..LANES {
+        totals[lane] = F::collect(totals[lane], parts[lane]);
     }
+    *parts = [F::START; LANES];
+}
+
+/// Merges what was collected of each part.
+fn merged<F: Fold>(totals: &mut [F::Total; LANES]) -> F::Total {
+    let mut width = LANES;
+    while width > 1 {
+        width /= 2;
+        let (first, others) = totals.split_at_mut(width);
+        for (total, &other) in first.iter_mut().zip(&*others) {
+            *total = F::merge(*total, other);
+        }
+    }
+    totals[0]
 }
 
 /// Joins the parts of a result.

@@ -78,8 +78,6 @@ fold!(Sum<bool>: bool => i64 => i64, 0, false, |a, x| a + i64::from(x), |a, b| a
       |a, n| a.wrapping_mul(n as i64), seldom: true);
 fold!(Sum<i64>: i64 => i64 => i64, 0, 0, |a, x| a.wrapping_add(x), |a, b| a.wrapping_add(b),
       |a, n| a.wrapping_mul(n as i64), seldom: true);
-fold!(Sum<f32>: f32 => f64 => f32, 0.0, 0.0, |a, x| a + f64::from(x), |a, b| a + b,
-      |a, n| (a * n as f64) as f32);
 fold!(Product<i64>: i64 => i64 => i64, 1, 1, |a, x| a.wrapping_mul(x), |a, b| a.wrapping_mul(b),
       |a, n| power(a, n, i64::wrapping_mul), seldom: true);
 fold!(Product<f32>: f32 => f64 => f32, 1.0, 1.0, |a, x| a * f64::from(x), |a, b| a * b,
@@ -109,13 +107,47 @@ macro_rules! fold_float_extremes {
 }
 fold_float_extremes!(f32, f64);
 
-/// Doubles: parts of few elements, collected in twice the precision.
+/// The number of elements in a part of a sum of floats, before it is collected in twice the precision.
+pub(crate) const RUN: usize = 16;
+
+/// Floats: parts of few elements, collected in doubles.
+impl Fold for Sum<f32> {
+    type Input = f32;
+    type Part = f32;
+    type Total = f64;
+    type Output = f32;
+    const RUN: Option<usize> = Some(RUN);
+    const START: f32 = 0.0;
+    const EMPTY: f64 = 0.0;
+    const NEUTRAL: f32 = 0.0;
+    #[inline(always)]
+    fn add(part: f32, x: f32) -> f32 {
+        part + x
+    }
+    #[inline(always)]
+    fn join(a: f32, b: f32) -> f32 {
+        a + b
+    }
+    #[inline(always)]
+    fn collect(total: f64, part: f32) -> f64 {
+        total + f64::from(part)
+    }
+    #[inline(always)]
+    fn merge(a: f64, b: f64) -> f64 {
+        a + b
+    }
+    fn finish(total: f64, repeats: usize) -> f32 {
+        (total * repeats as f64) as f32
+    }
+}
+
+/// Doubles: the same, collected with the errors of rounding.
 impl Fold for Sum<f64> {
     type Input = f64;
     type Part = f64;
     type Total = Compensated;
     type Output = f64;
-    const RUN: Option<usize> = Some(16);
+    const RUN: Option<usize> = Some(RUN);
     const START: f64 = 0.0;
     const EMPTY: Compensated = Compensated {
         sum: 0.0,

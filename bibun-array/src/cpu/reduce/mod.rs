@@ -19,6 +19,7 @@ use std::marker::PhantomData;
 use pulp::{Arch, Simd, WithSimd};
 
 pub(super) use self::across::ColumnSums;
+pub(crate) use self::fold::RUN;
 use self::fold::{All, Any, Extreme, Max, Min};
 pub(super) use self::fold::{Fold, Product, Sum};
 use self::plan::{Plan, TILE, piece};
@@ -329,8 +330,15 @@ impl<F: Fold> Reducer for Folded<F> {
             let step = kept.step as usize;
             let totals = &mut totals[kept.done..][..kept.len];
             let memory = &memory[kept.start..];
-            match plan.reduced.even_step() == Some(1) && count <= LANES {
-                true => along::take_few::<S, F>(&memory[from..], step, count, totals),
+            match plan.reduced.even_step() == Some(1) {
+                true if count <= LANES => {
+                    along::take_few::<S, F>(&memory[from..], step, count, totals);
+                }
+                true => {
+                    for (i, total) in totals.iter_mut().enumerate() {
+                        along::take_row::<S, F>(&memory[i * step + from..][..count], total);
+                    }
+                }
                 false => along::take::<S, F>(memory, step, &plan.reduced, range, totals),
             }
         }
