@@ -261,8 +261,23 @@ pub(super) fn sums<S: Simd, T: Float>(
 
 /// The largest number of rows of a tile: as many sums as there are registers, less those for
 /// factors.
-const fn high<S: Simd>() -> usize {
-    if S::REGISTER_COUNT >= 32 { 8 } else { 4 }
+// PERF: of the 16 registers of AVX2, 12 are for sums and 4 for factors: were 3 of these for a row of vectors, one
+// sum would be in memory, and every step would wait for it.
+pub(super) const fn high<S: Simd>() -> usize {
+    if S::REGISTER_COUNT >= 32 { 8 } else { 6 }
+}
+
+/// The largest number of vectors of a tile of several rows.
+const fn wide<S: Simd>() -> usize {
+    if S::REGISTER_COUNT >= 32 { WIDE } else { 2 }
+}
+
+/// Returns the number of vectors in the next tile, of those that are left.
+pub(super) fn width<S: Simd>(rest: usize) -> usize {
+    match rest {
+        4 => 2,
+        rest => rest.min(const { wide::<S>() }),
+    }
 }
 
 struct Tile<'a, T> {
@@ -281,6 +296,9 @@ impl<T: Float> Tile<'_, T> {
         if const { high::<S>() == 8 } && height == 8 {
             return self.of_height::<S, 8>(simd);
         }
+        if const { high::<S>() == 6 } && height == 6 {
+            return self.of_height::<S, 6>(simd);
+        }
         match height {
             4 => self.of_height::<S, 4>(simd),
             2 => self.of_height::<S, 2>(simd),
@@ -291,8 +309,10 @@ impl<T: Float> Tile<'_, T> {
 
     #[inline(always)]
     fn of_height<S: Simd, const M: usize>(self, simd: S) {
+        if const { wide::<S>() == 3 } && self.lanes.len() == 3 {
+            return simd.vectorize(Fixed::<T, M, 3>(self));
+        }
         match self.lanes.len() {
-            3 => simd.vectorize(Fixed::<T, M, 3>(self)),
             2 => simd.vectorize(Fixed::<T, M, 2>(self)),
             _ => simd.vectorize(Fixed::<T, M, 1>(self)),
         }

@@ -10,9 +10,9 @@ use super::memory::{SLACK, Scratch, Unit, for_each_with, places, steps, worth};
 use super::phase::Phase;
 use super::source::Source;
 use super::thin::is_thin;
-use super::{EXAMPLES, width};
+use super::EXAMPLES;
 use crate::convolution::{Convolution, Window};
-use crate::cpu::tile::{Float, LONG, Rows, Target, Vectors, WIDE, sums};
+use crate::cpu::tile::{Float, LONG, Rows, Target, Vectors, WIDE, sums, width};
 use crate::storage::Buffer;
 
 /// The number of positions that is worth setting up for. Smaller examples are taken several at once.
@@ -499,7 +499,7 @@ impl<T: Float> WithSimd for Correlate<'_, T> {
                     let is_long = count == 1 && phase.gathered.is_none();
                     let width = match grid.vectors.len() - first {
                         LONG.. if is_long => LONG,
-                        rest => width(rest),
+                        rest => width::<S>(rest),
                     };
                     let vectors = &grid.vectors[first..first + width];
                     first += width;

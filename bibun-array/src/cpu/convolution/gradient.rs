@@ -7,11 +7,11 @@ use pulp::{Arch, Simd, WithSimd};
 use super::grid::COPY;
 use super::memory::{STREAMED, Scratch, Unit, fence, for_each_with, places, steps, stream, worth};
 use super::source::ChannelsLast;
-use super::{EXAMPLES, width};
+use super::EXAMPLES;
 use crate::convolution::Convolution;
-use crate::cpu::tile::{Float, Lane, Rows, Target, Vectors, sums};
+use crate::cpu::tile::{Float, Lane, Rows, Target, Vectors, high, sums, width};
 
-/// The number of outputs whose weights are computed before they are written past the caches.
+/// The most outputs whose weights are computed before they are written past the caches: a row of tiles.
 const HIGH: usize = 8;
 /// The number of positions that the weights are summed over at once: a tile fits in the nearest cache.
 const LENGTH: usize = 192;
@@ -260,7 +260,7 @@ impl<T: Float> WithSimd for GradientOf<'_, T> {
                     }
                 };
                 let count = outputs.len();
-                let high = if streamed { HIGH } else { count };
+                let high = if streamed { const { high::<S>() } } else { count };
                 for first_row in (0..count).step_by(high) {
                     let high = high.min(count - first_row);
                     let rows = Rows {
@@ -276,7 +276,7 @@ impl<T: Float> WithSimd for GradientOf<'_, T> {
                     };
                     let mut lane = 0;
                     while lane < plan.vectors.len() {
-                        let width = width(plan.vectors.len() - lane);
+                        let width = width::<S>(plan.vectors.len() - lane);
                         let lanes = &plan.vectors[lane..lane + width];
                         let target = Target {
                             memory: &mut *out,

@@ -30,7 +30,7 @@ mod thin;
 
 use std::borrow::Cow;
 
-use super::tile::{Float, WIDE};
+use super::tile::Float;
 use crate::convolution::{Convolution, ConvolutionPart};
 use crate::dtype::with_float;
 use crate::storage::list;
@@ -142,13 +142,5 @@ fn dense<T: Float>(x: &Array) -> Cow<'_, [T]> {
             let value = x.inline().expect("row-major or a repeated value");
             Cow::Owned(list(T::from_scalar(value), x.size()))
         }
-    }
-}
-
-/// Returns the number of vectors in the next tile, of those that are left.
-fn width(rest: usize) -> usize {
-    match rest {
-        4 => 2,
-        rest => rest.min(WIDE),
     }
 }

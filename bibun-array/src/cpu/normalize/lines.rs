@@ -3,6 +3,7 @@
 use pulp::NullaryFnOnce;
 use smallvec::SmallVec;
 
+use super::super::reduce::RUN;
 use super::super::threads::{Chunks, chunks, for_each};
 use super::super::worth_threads;
 use super::{Line, Real, moments};
@@ -206,41 +207,63 @@ pub(super) struct Parameters<'a, T> {
     pub(super) shift: Option<&'a [T]>,
 }
 
-/// The sums of each of two numbers for every element.
-struct Sums {
-    a: [f64; LANES],
-    b: [f64; LANES],
+/// The sums of each of two numbers for every element: [`LANES`] of each side by side, which are collected in
+/// doubles after [`RUN`] elements.
+struct Sums<T> {
+    a: [T; LANES],
+    b: [T; LANES],
+    /// The number of elements in the fullest of them.
+    taken: usize,
+    collected: [f64; 2],
 }
 
-impl Sums {
+impl<T: Real> Sums<T> {
     #[inline(always)]
     fn new() -> Self {
         Self {
-            a: [0.0; LANES],
-            b: [0.0; LANES],
+            a: [T::ZERO; LANES],
+            b: [T::ZERO; LANES],
+            taken: 0,
+            collected: [0.0; 2],
         }
     }
 
     #[inline(always)]
-    fn add(&mut self, lane: usize, [a, b]: [f64; 2]) {
+    fn add(&mut self, lane: usize, [a, b]: [T; 2]) {
         self.a[lane] += a;
         self.b[lane] += b;
     }
 
+    /// To be called when all lanes, or some of them, have taken an element.
     #[inline(always)]
-    fn total(self) -> [f64; 2] {
-        #[inline(always)]
-        fn total(mut lanes: [f64; LANES]) -> f64 {
+    fn next(&mut self) {
+        self.taken += 1;
+        if self.taken == RUN {
+            self.collect();
+        }
+    }
+
+    #[inline(always)]
+    fn collect(&mut self) {
+        for (total, lanes) in self.collected.iter_mut().zip([&mut self.a, &mut self.b]) {
             let mut count = LANES;
             while count > 1 {
                 count /= 2;
                 for i in 0..count {
-                    lanes[i] += lanes[i + count];
+                    let other = lanes[i + count];
+                    lanes[i] += other;
                 }
             }
-            lanes[0]
+            *total += lanes[0].wide();
+            *lanes = [T::ZERO; LANES];
         }
-        [total(self.a), total(self.b)]
+        self.taken = 0;
+    }
+
+    #[inline(always)]
+    fn total(mut self) -> [f64; 2] {
+        self.collect();
+        self.collected
     }
 }
 
@@ -250,13 +273,14 @@ impl Sums {
     reason = "it is the lane, and an iterator is no vector instructions"
 )]
 #[inline(always)]
-fn sums<T: Real>(x: &[T], f: impl Fn(T) -> [f64; 2]) -> [f64; 2] {
+fn sums<T: Real, S: Real>(x: &[T], f: impl Fn(T) -> [S; 2]) -> [f64; 2] {
     let mut sums = Sums::new();
     let (blocks, rest) = x.as_chunks::<LANES>();
     for block in blocks {
         for i in 0..LANES {
             sums.add(i, f(block[i]));
         }
+        sums.next();
     }
     let (blocks, rest) = rest.as_chunks::<FEW>();
     for block in blocks {
@@ -272,7 +296,7 @@ fn sums<T: Real>(x: &[T], f: impl Fn(T) -> [f64; 2]) -> [f64; 2] {
 
 /// The sums of two functions of elements at the same position.
 #[inline(always)]
-fn sums_of_pairs<T: Real>(x: &[T], y: &[T], f: impl Fn(T, T) -> [f64; 2]) -> [f64; 2] {
+fn sums_of_pairs<T: Real>(x: &[T], y: &[T], f: impl Fn(T, T) -> [T; 2]) -> [f64; 2] {
     let mut sums = Sums::new();
     let y = &y[..x.len()];
     let ((x_blocks, x), (y_blocks, y)) = (x.as_chunks::<LANES>(), y.as_chunks::<LANES>());
@@ -280,6 +304,7 @@ fn sums_of_pairs<T: Real>(x: &[T], y: &[T], f: impl Fn(T, T) -> [f64; 2]) -> [f6
         for i in 0..LANES {
             sums.add(i, f(x[i], y[i]));
         }
+        sums.next();
     }
     let ((x_blocks, x), (y_blocks, y)) = (x.as_chunks::<FEW>(), y.as_chunks::<FEW>());
     for (x, y) in x_blocks.iter().zip(y_blocks) {
@@ -308,25 +333,69 @@ impl<T: Real> Normalize<'_, '_, '_, T> {
     /// The mean and the variance of a line.
     #[inline(always)]
     fn moments(&self, line: usize) -> [f64; 2] {
+        if T::IS_SINGLE
+            && let Some(moments) = self.moments_in_floats(line)
+        {
+            return moments;
+        }
+        let origin = self.origin(line).wide();
+        let sums = self.sums(
+            line,
+            #[inline(always)]
+            |x| {
+                let x = x.wide() - origin;
+                [x, x * x]
+            },
+        );
+        moments(self.rule, origin, sums, self.lines.size() as f64)
+    }
+
+    /// The same from sums of differences from a first mean, or `None` if their squares are out of the range in
+    /// which they can be told from those that were rounded to zero or are too large.
+    #[inline(always)]
+    fn moments_in_floats(&self, line: usize) -> Option<[f64; 2]> {
+        let count = self.lines.size() as f64;
+        let mut origin = self.origin(line);
+        if self.rule.centered {
+            let sums = self.sums(
+                line,
+                #[inline(always)]
+                |x| [x - origin, T::ZERO],
+            );
+            origin = T::narrow(origin.wide() + sums[0] / count);
+        }
+        let sums = self.sums(
+            line,
+            #[inline(always)]
+            |x| {
+                let x = x - origin;
+                [x, x * x]
+            },
+        );
+        let is_told = (1e-20..1e30).contains(&(sums[1] / count));
+        is_told.then(|| moments(self.rule, origin.wide(), sums, count))
+    }
+
+    /// An element of a line, if it is finite and the line is centred.
+    #[inline(always)]
+    fn origin(&self, line: usize) -> T {
         let mut pieces = self.lines.pieces(self.x, line);
-        let origin = match self.rule.centered {
-            true => pieces.next().expect("a line has elements")[0].wide(),
-            false => 0.0,
-        };
-        let origin = if origin.is_finite() { origin } else { 0.0 };
+        let first = pieces.next().expect("a line has elements")[0];
+        match self.rule.centered && first.wide().is_finite() {
+            true => first,
+            false => T::ZERO,
+        }
+    }
+
+    /// The sums of two functions of the elements of a line.
+    #[inline(always)]
+    fn sums<S: Real>(&self, line: usize, f: impl Fn(T) -> [S; 2]) -> [f64; 2] {
         let mut total = [0.0; 2];
         for x in self.lines.pieces(self.x, line) {
-            let [a, b] = sums(
-                x,
-                #[inline(always)]
-                |x| {
-                    let x = x.wide() - origin;
-                    [x, x * x]
-                },
-            );
+            let [a, b] = sums(x, &f);
             total = [total[0] + a, total[1] + b];
         }
-        moments(self.rule, origin, total, self.lines.size() as f64)
+        total
     }
 }
 
@@ -444,14 +513,18 @@ impl<T: Real> NullaryFnOnce for GradientOfVectors<'_, '_, '_, T> {
             let range = at * length..(at + 1) * length;
             let (x, gy) = (&gradient.x[range.clone()], &gradient.gy[range]);
             let mut sums = Sums::new();
-            let mut element =
-                |lane: usize, x: T, gy: T, scale: T, [gscale, gshift, g]: [&mut T; 3]| {
-                    let normal = line.normal(x);
-                    *g = gy * scale;
-                    *gscale += gy * normal;
-                    *gshift += gy;
-                    sums.add(lane, [g.wide(), g.wide() * normal.wide()]);
-                };
+            let element = |sums: &mut Sums<T>,
+                           lane: usize,
+                           x: T,
+                           gy: T,
+                           scale: T,
+                           [gscale, gshift, g]: [&mut T; 3]| {
+                let normal = line.normal(x);
+                *g = gy * scale;
+                *gscale += gy * normal;
+                *gshift += gy;
+                sums.add(lane, [*g, *g * normal]);
+            };
             let ((xs, x_rest), (gys, gy_rest)) = (x.as_chunks::<LANES>(), gy.as_chunks::<LANES>());
             let (all_scales, scale_rest) = scales.as_chunks::<LANES>();
             let (all_gscales, gscale_rest) = gscales.as_chunks_mut::<LANES>();
@@ -464,8 +537,9 @@ impl<T: Real> NullaryFnOnce for GradientOfVectors<'_, '_, '_, T> {
             {
                 for k in 0..LANES {
                     let results = [&mut gscale[k], &mut gshift[k], &mut g[k]];
-                    element(k, x[k], gy[k], scale[k], results);
+                    element(&mut sums, k, x[k], gy[k], scale[k], results);
                 }
+                sums.next();
             }
             for (k, (((((x, gy), scale), gscale), gshift), g)) in
                 (x_rest.iter().zip(gy_rest).zip(scale_rest))
@@ -474,7 +548,7 @@ impl<T: Real> NullaryFnOnce for GradientOfVectors<'_, '_, '_, T> {
                     .zip(out_rest)
                     .enumerate()
             {
-                element(k, *x, *gy, *scale, [gscale, gshift, g]);
+                element(&mut sums, k, *x, *gy, *scale, [gscale, gshift, g]);
             }
             let [slope, shift] = line.tilt(gradient.lines.size(), sums.total());
             for (x, g) in x.iter().zip(out) {
@@ -530,7 +604,7 @@ impl<T: Real> NullaryFnOnce for GradientOfRuns<'_, '_, '_, T> {
                         x,
                         gy,
                         #[inline(always)]
-                        |x, gy| [gy.wide(), gy.wide() * line.normal(x).wide()],
+                        |x, gy| [gy, gy * line.normal(x)],
                     );
                     *contributions.next().expect("one for each run") = [along, all];
                     let scale = scale.wide();

@@ -21,10 +21,12 @@ use crate::{Array, Element, Shape, keep_dims};
 
 /// Pieces shorter than this are moved together before they are summed.
 const SHORT: usize = 16;
-/// A float whose sums are computed in double precision.
+/// A float.
 trait Real: Element + Add<Output = Self> + AddAssign + Sub<Output = Self> + Mul<Output = Self> {
     const ZERO: Self;
     const ONE: Self;
+    /// Whether it has less than double precision.
+    const IS_SINGLE: bool;
     fn wide(self) -> f64;
     fn narrow(x: f64) -> Self;
 }
@@ -34,6 +36,7 @@ macro_rules! real {
         impl Real for $float {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
+            const IS_SINGLE: bool = size_of::<$float>() < size_of::<f64>();
             #[inline(always)]
             fn wide(self) -> f64 {
                 f64::from(self)
