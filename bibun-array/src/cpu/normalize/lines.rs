@@ -350,39 +350,44 @@ impl<T: Real> Normalize<'_, '_, '_, T> {
         moments(self.rule, origin, sums, self.lines.size() as f64)
     }
 
-    /// The same from sums of differences from a first mean, or `None` if their squares are out of the range in
-    /// which they can be told from those that were rounded to zero or are too large.
+    /// The same from sums of floats, or `None` if squares are out of the range in which they can be told from
+    /// those that were rounded to zero or are too large.
     #[inline(always)]
     fn moments_in_floats(&self, line: usize) -> Option<[f64; 2]> {
         let count = self.lines.size() as f64;
         let mut origin = self.origin(line);
-        if self.rule.centered {
+        for _ in 0..2 {
             let sums = self.sums(
                 line,
                 #[inline(always)]
-                |x| [x - origin, T::ZERO],
+                |x| {
+                    let x = x - origin;
+                    [x, x * x]
+                },
             );
-            origin = T::narrow(origin.wide() + sums[0] / count);
+            if !(1e-20..1e30).contains(&(sums[1] / count)) {
+                return None;
+            }
+            let [mean, variance] = moments(self.rule, origin.wide(), sums, count);
+            // Else too little may be left of the squares when that of the mean is subtracted.
+            let is_near = (mean - origin.wide()).powi(2) <= variance;
+            if is_near || !self.rule.centered {
+                return Some([mean, variance]);
+            }
+            origin = T::narrow(mean);
         }
-        let sums = self.sums(
-            line,
-            #[inline(always)]
-            |x| {
-                let x = x - origin;
-                [x, x * x]
-            },
-        );
-        let is_told = (1e-20..1e30).contains(&(sums[1] / count));
-        is_told.then(|| moments(self.rule, origin.wide(), sums, count))
+        None
     }
 
-    /// An element of a line, if it is finite and the line is centred.
+    /// The mean of a few elements of a line, if it is finite and the line is centred.
     #[inline(always)]
     fn origin(&self, line: usize) -> T {
         let mut pieces = self.lines.pieces(self.x, line);
-        let first = pieces.next().expect("a line has elements")[0];
-        match self.rule.centered && first.wide().is_finite() {
-            true => first,
+        let first = pieces.next().expect("a line has elements");
+        let first = &first[..first.len().min(FEW)];
+        let mean = first.iter().map(|x| x.wide()).sum::<f64>() / first.len() as f64;
+        match self.rule.centered && T::narrow(mean).wide().is_finite() {
+            true => T::narrow(mean),
             false => T::ZERO,
         }
     }
