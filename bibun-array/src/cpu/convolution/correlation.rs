@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use pulp::{Arch, Simd, WithSimd};
 
+use super::EXAMPLES;
 use super::channels::{Channels, packed};
 use super::grid::PositionRows;
 use super::memory::{SLACK, Scratch, Unit, for_each_with, places, steps, worth};
 use super::phase::Phase;
 use super::source::Source;
 use super::thin::is_thin;
-use super::EXAMPLES;
 use crate::convolution::{Convolution, Window};
 use crate::cpu::tile::{Float, LONG, Rows, Target, Vectors, WIDE, sums, width};
 use crate::storage::Buffer;

@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use pulp::{Arch, Simd, WithSimd};
 
+use super::EXAMPLES;
 use super::grid::COPY;
 use super::memory::{STREAMED, Scratch, Unit, fence, for_each_with, places, steps, stream, worth};
 use super::source::ChannelsLast;
-use super::EXAMPLES;
 use crate::convolution::Convolution;
 use crate::cpu::tile::{Float, Lane, Rows, Target, Vectors, high, sums, width};
 
@@ -260,7 +260,11 @@ impl<T: Float> WithSimd for GradientOf<'_, T> {
                     }
                 };
                 let count = outputs.len();
-                let high = if streamed { const { high::<S>() } } else { count };
+                let high = if streamed {
+                    const { high::<S>() }
+                } else {
+                    count
+                };
                 for first_row in (0..count).step_by(high) {
                     let high = high.min(count - first_row);
                     let rows = Rows {
