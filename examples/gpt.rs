@@ -323,7 +323,7 @@ fn main() {
         || gpt.clone(),
         &mut Writer::new(1, Order::VerbSecond),
         0.003,
-        300,
+        500,
     );
     let sentences = write(&gpt, 200, 0.5, random);
     println!("it writes: {}", sentences[..4].join(" "));

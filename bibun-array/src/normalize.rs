@@ -17,8 +17,9 @@ impl Array {
     /// Shapes: the parameters, at most two, have as many axes as the array, of the same size or of
     /// size 1, and both the same.
     ///
-    /// Sums of `f32` are computed in double precision, of what an element differs from the first one
-    /// of its mean.
+    /// Sums are those of what elements differ from some number near them, and of its squares. Of `f32` they are
+    /// computed in parts that are collected in double precision, or in double precision altogether where that
+    /// number was far from the mean, or squares would be too large or too small.
     ///
     /// # Panics
     /// Panics if the dtype is not a float, an axis does not exist or is named twice, or the

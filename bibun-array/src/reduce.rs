@@ -10,11 +10,11 @@ impl Array {
     /// Computes the sum over axes. The sum of `bool` is the number of `true`, as `i64`. The sum of
     /// no elements is 0, and integers wrap around.
     ///
-    /// Elements of `f32` are added up in double precision and rounded once. Those of `f64` are
-    /// added up in parts of at most 16 elements, 32 parts are joined (up to 32 elements one after
-    /// another), and these are collected in twice the precision: the error is below 32 ε Σ|x| with
-    /// ε = 2⁻⁵³, however many elements there are (pairwise summation: (log₂ n) ε Σ|x|; plain loops:
-    /// n ε Σ|x|). The result does not depend on the number of threads, not even in the last bit.
+    /// Floats are added up in parts of at most 16 elements, up to 32 parts are joined (up to 32 elements are
+    /// added one after another), and all parts of longer sums are collected in twice the precision: the
+    /// error is below 32 ε Σ|x| with ε = 2⁻²⁴ for `f32` and 2⁻⁵³ for `f64`, however many elements there are
+    /// (pairwise summation: (log₂ n) ε Σ|x|; plain loops: n ε Σ|x|). A sum that is finite may be infinite or
+    /// NaN if that of some elements is too large. The result does not depend on the number of threads, not even in the last bit.
     ///
     /// # Panics
     /// Panics if an axis does not exist or is named twice.
