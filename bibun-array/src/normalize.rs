@@ -17,9 +17,9 @@ impl Array {
     /// Shapes: the parameters, at most two, have as many axes as the array, of the same size or of
     /// size 1, and both the same.
     ///
-    /// Sums are those of what elements differ from some number near them, and of its squares. Of `f32` they are
-    /// computed in parts that are collected in double precision, or in double precision altogether where that
-    /// number was far from the mean, or squares would be too large or too small.
+    /// The mean and the variance come from sums of the differences between elements and a number near them, and of the
+    /// squares of these. Those of lines of neighbouring `f32` are added up as by [`Array::sum`]; others, and those whose
+    /// squares are beyond 10³⁰ or below 10⁻²⁰, in double precision.
     ///
     /// # Panics
     /// Panics if the dtype is not a float, an axis does not exist or is named twice, or the

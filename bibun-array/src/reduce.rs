@@ -14,7 +14,8 @@ impl Array {
     /// added one after another), and all parts of longer sums are collected in twice the precision: the
     /// error is below 32 ε Σ|x| with ε = 2⁻²⁴ for `f32` and 2⁻⁵³ for `f64`, however many elements there are
     /// (pairwise summation: (log₂ n) ε Σ|x|; plain loops: n ε Σ|x|). A sum that is finite may be infinite or
-    /// NaN if that of some elements is too large. The result does not depend on the number of threads, not even in the last bit.
+    /// NaN if that of some elements is too large. The result does not depend on the number of threads, not even
+    /// in the last bit.
     ///
     /// # Panics
     /// Panics if an axis does not exist or is named twice.

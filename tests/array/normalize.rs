@@ -131,6 +131,59 @@ fn scales_of_every_pattern_agree_with_the_formula() {
     }
 }
 
+/// Lines of f32 whose first elements are far from the others, that are far from zero, all equal, or whose squares are
+/// beyond all f32 or rounded to zero.
+#[test]
+fn moments_of_singles_are_right_for_any_line() {
+    let width = 1000;
+    let mut numbers = Numbers(7);
+    let mut line = |number: &dyn Fn(usize, f64) -> f64| -> Vec<f32> {
+        (0..width)
+            .map(|i| number(i, numbers.float()) as f32)
+            .collect()
+    };
+    let lines = [
+        line(&|_, x| x),
+        line(&|i, x| if i < 8 { 1e4 } else { x }),
+        line(&|i, x| if i < 8 { -3e6 } else { 1e6 + x }),
+        line(&|_, x| 1e4 + x),
+        line(&|_, _| 0.1),
+        line(&|_, x| 1e25 * x),
+        line(&|_, x| 1e-25 * x),
+        line(&|i, _| if i % 2 == 0 { 3e38 } else { -3e38 }),
+    ];
+    for (number, line) in lines.iter().enumerate() {
+        for centered in [true, false] {
+            let rule = Normalization {
+                centered,
+                epsilon: 1e-60,
+            };
+            let x = Array::from_slice(line, [1, width]);
+            let [_, mean, variance] = x.normalize(rule, &[1], &[]);
+            let [mean, variance] = [mean, variance].map(|x| x.item::<f64>());
+            let count = width as f64;
+            let exact_mean = match centered {
+                true => line.iter().map(|&x| f64::from(x)).sum::<f64>() / count,
+                false => 0.0,
+            };
+            let squares = line.iter().map(|&x| (f64::from(x) - exact_mean).powi(2));
+            let exact = (squares.sum::<f64>() / count) as f32;
+            let size = line
+                .iter()
+                .fold(0.0, |size: f64, &x| size.max(f64::from(x).abs()));
+            assert!((mean - exact_mean).abs() <= 1e-6 * size, "line {number}");
+            let exact = f64::from(exact);
+            let is_right = variance == exact || (variance - exact).abs() <= 1e-5 * exact;
+            // Equal elements differ from their mean by its rounding.
+            let is_zero = number == 4 && centered && variance < 1e-14;
+            assert!(
+                is_right || is_zero,
+                "line {number}: {variance} is not {exact}"
+            );
+        }
+    }
+}
+
 #[test]
 fn what_is_not_finite_stays_in_its_line() {
     let rule = Normalization {

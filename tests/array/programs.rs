@@ -298,11 +298,19 @@ fn results_take_the_memory_of_inputs_that_are_given_away() {
             assert!(x.has_same_bits(y), "{size} elements: {x}\n{y}");
         }
         let taken: Vec<*const f32> = found.iter().map(address).collect();
-        // Without masks, some elements of a last vector that is not whole are computed again.
-        if size != 33 {
+        if size != 33 || has_masks() {
             assert_eq!(taken, memory, "{size} elements");
         }
     }
+}
+
+/// Whether machine code stores parts of vectors here. Without masks it computes some elements of a last vector again
+/// that is not whole, so these must not have taken the place of what they are computed from.
+fn has_masks() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("avx512vl");
+    #[cfg(not(target_arch = "x86_64"))]
+    false
 }
 
 #[test]

@@ -280,6 +280,7 @@ fn donated_memory_becomes_that_of_results() {
 fn donated_memory_is_that_of_steps_written_by_hand() {
     for (dtype, size) in [
         (DType::F32, 200_000),
+        (DType::F32, 200_001),
         (DType::F64, 100),
         (DType::F64, 70_000),
     ] {
@@ -300,7 +301,9 @@ fn donated_memory_is_that_of_steps_written_by_hand() {
             let before = memory_of(&own);
             own = step.call_donated(own);
             // The memory of the three is that of the three before, in some order.
-            assert_eq!(memory_of(&own), before, "{dtype} {size}, step {i}");
+            if size % 8 == 0 || dtype == DType::F64 || has_masks() {
+                assert_eq!(memory_of(&own), before, "{dtype} {size}, step {i}");
+            }
             eager = f(&eager);
             assert!(own.0.array().has_same_bits(&eager.0.array()));
             assert!(own.1.array().has_same_bits(&eager.1.array()));
@@ -313,6 +316,15 @@ fn donated_memory_is_that_of_steps_written_by_hand() {
         assert!(found.0.array().has_same_bits(&expected.0.array()));
         assert!(found.2.array().has_same_bits(&expected.2.array()));
     }
+}
+
+/// Whether machine code stores parts of vectors here. Without masks it computes some elements of a last vector again
+/// that is not whole, so these must not have taken the place of what they are computed from.
+fn has_masks() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("avx512vl");
+    #[cfg(not(target_arch = "x86_64"))]
+    false
 }
 
 /// Where the elements are.

@@ -169,8 +169,8 @@ impl<M: Machine> Lowering<'_, M> {
         Some(())
     }
 
-    /// Collects the parts of sums, which start anew, in turns of one vector or of several, or returns `None`
-    /// if there are none to be collected.
+    /// Collects the parts of sums, which start anew, for turns of so many vectors. Returns `None` if there are none
+    /// to be collected.
     pub(super) fn collect(&mut self, copies: usize) -> Option<Segment<M::Instruction>> {
         let folds: SmallVec<[Fold; 2]> = (self.folds.iter().flatten())
             .filter(|fold| fold.collected.is_some())

@@ -110,8 +110,8 @@ pub(super) struct Plan<M: Machine> {
     pub(super) turns: Vec<Segment<M::Instruction>>,
     /// The turns of one vector.
     pub(super) rest: Segment<M::Instruction>,
-    /// What comes before every turn behind [`COLLECTED`](super::folds::COLLECTED) other elements of a row, where parts of sums are collected:
-    /// before turns of several vectors, and before those of one.
+    /// The collection of parts of sums, for turns of several vectors and for those of one. It comes before the turns
+    /// whose first element has a multiple of [`COLLECTED`](super::folds::COLLECTED) before it.
     pub(super) collect: Option<[Segment<M::Instruction>; 2]>,
     /// The end of a row, where the parts of folds are joined.
     pub(super) end: Segment<M::Instruction>,

@@ -188,15 +188,20 @@ fn collect<F: Fold>(totals: &mut [F::Total; LANES], parts: &mut Parts<F>) {
 
 /// Merges what was collected of each part.
 fn merged<F: Fold>(totals: &mut [F::Total; LANES]) -> F::Total {
+    halved(totals, F::merge)
+}
+
+/// Joins the second half of some values to the first, until one is left.
+fn halved<T: Copy>(values: &mut [T; LANES], join: fn(T, T) -> T) -> T {
     let mut width = LANES;
     while width > 1 {
         width /= 2;
-        let (first, others) = totals.split_at_mut(width);
-        for (total, &other) in first.iter_mut().zip(&*others) {
-            *total = F::merge(*total, other);
+        let (first, others) = values.split_at_mut(width);
+        for (value, &other) in first.iter_mut().zip(&*others) {
+            *value = join(*value, other);
         }
     }
-    totals[0]
+    values[0]
 }
 
 /// Joins the parts of a result.
@@ -216,15 +221,7 @@ pub(super) fn joined<S: Simd, F: Fold>(mut parts: Parts<F>) -> F::Part {
 /// The same, in few instructions.
 #[inline(never)]
 fn joined_plainly<F: Fold>(parts: &mut Parts<F>) -> F::Part {
-    let mut width = LANES;
-    while width > 1 {
-        width /= 2;
-        let (first, others) = parts.split_at_mut(width);
-        for (part, &other) in first.iter_mut().zip(&*others) {
-            *part = F::join(*part, other);
-        }
-    }
-    parts[0]
+    halved(parts, F::join)
 }
 
 /// Joins each of the first `WIDTH` parts with its counterpart in the next ones.
