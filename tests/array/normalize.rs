@@ -135,7 +135,7 @@ fn scales_of_every_pattern_agree_with_the_formula() {
 /// beyond all f32 or rounded to zero.
 #[test]
 fn moments_of_singles_are_right_for_any_line() {
-    let width = 1000;
+    let width = 100_000;
     let mut numbers = Numbers(7);
     let mut line = |number: &dyn Fn(usize, f64) -> f64| -> Vec<f32> {
         (0..width)
