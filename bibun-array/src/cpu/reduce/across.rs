@@ -85,8 +85,8 @@ impl<F: Fold> Rows<'_, F> {
         let all = rows.map(|row| &row.as_chunks::<LANES>().0[..count]);
         for (i, parts) in parts.iter_mut().enumerate() {
             let mut own = *parts;
-            for row in 0..AT_ONCE {
-                let row = &all[row][i];
+            for row in all {
+                let row = &row[i];
                 for lane in 0..LANES {
                     own[lane] = F::add(own[lane], row[lane]);
                 }
