@@ -71,6 +71,33 @@ fn cases() -> Vec<(usize, Convolution)> {
             2,
             convolution(7, [1, 2], &[(30, [3, 1, 1, 1, 1]), (21, [3, 2, 1, 0, 2])]),
         ),
+        // One output for each group: in lines of rows near each other or far apart, of several examples, longer
+        // than is summed at once, and where steps leave some without a product.
+        (37, convolution(5, [1, 1], &[(5, [3, 1, 1, 2, 1]); 2])),
+        (
+            2,
+            convolution(4, [1, 1], &[(29, [3, 2, 1, 1, 1]), (31, [5, 2, 2, 1, 2])]),
+        ),
+        (
+            1,
+            convolution(3, [1, 1], &[(3, [2, 1, 0, 0, 1]), (2500, [3, 1, 1, 1, 1])]),
+        ),
+        (
+            2,
+            convolution(2, [9, 1], &[(11, [3, 1, 4, 0, 2]), (40, [3, 3, 30, 9, 4])]),
+        ),
+        (
+            3,
+            convolution(
+                2,
+                [3, 1],
+                &[
+                    (5, [1, 2, 0, 0, 1]),
+                    (6, [3, 1, 1, 1, 1]),
+                    (9, [2, 4, 0, 2, 2]),
+                ],
+            ),
+        ),
         (2, convolution(8, [8, 8], &[(16, [3, 1, 1, 1, 1]); 2])),
         // Weights that no cache holds.
         (1, convolution(30, [64, 72], &[(4, [3, 1, 1, 1, 1]); 2])),

@@ -17,9 +17,8 @@ use pulp::{Simd, WithSimd};
 use super::is_plain;
 use super::matmul::Number;
 
-/// The largest number of vectors in a tile, and in one of a single row.
+/// The largest number of vectors in a tile.
 pub(super) const WIDE: usize = 3;
-pub(super) const LONG: usize = 8;
 /// The largest number of elements of any vector.
 pub(super) const LANES: usize = 16;
 
@@ -185,6 +184,8 @@ pub(super) struct Rows<'a, T> {
 pub(super) struct Vectors<'a, T> {
     pub(super) memory: &'a [T],
     pub(super) steps: &'a [usize],
+    /// The largest of the steps.
+    pub(super) last: usize,
     pub(super) segment: usize,
 }
 
@@ -204,8 +205,7 @@ pub(super) struct Target<'a, T> {
     pub(super) add: bool,
 }
 
-/// Computes sums over `k` and over all segments, for `count` rows and up to [`WIDE`] vectors, or [`LONG`]
-/// for a single row.
+/// Computes sums over `k` and over all segments, for `count` rows and up to [`WIDE`] vectors.
 #[inline(always)]
 pub(super) fn sums<S: Simd, T: Float>(
     simd: S,
@@ -302,7 +302,6 @@ impl<T: Float> Tile<'_, T> {
         match height {
             4 => self.of_height::<S, 4>(simd),
             2 => self.of_height::<S, 2>(simd),
-            _ if self.lanes.len() == LONG => simd.vectorize(Fixed::<T, 1, LONG>(self)),
             _ => self.of_height::<S, 1>(simd),
         }
     }
@@ -334,11 +333,8 @@ impl<T: Float, const M: usize, const N: usize> WithSimd for Fixed<'_, T, M, N> {
             lanes,
             target,
         } = self.0;
-        let mut starts = [0; N];
-        for (start, lane) in starts.iter_mut().zip(lanes) {
-            *start = lane.start;
-        }
         let steps = vectors.steps;
+        let span = vectors.last + T::lanes::<S>();
         let mut sums = [[T::splat(simd, T::ZERO); N]; M];
         for segment in 0..segments {
             let rows_from = &rows.memory[segment * rows.segment..];
@@ -347,10 +343,17 @@ impl<T: Float, const M: usize, const N: usize> WithSimd for Fixed<'_, T, M, N> {
                 *factors = &rows_from[(row + i) * rows.step..][..steps.len()];
             }
             let memory = &vectors.memory[segment * vectors.segment..];
+            let mut windows = [&memory[..0]; N];
+            for v in 0..N {
+                windows[v] = &memory[lanes[v].start..][..span];
+            }
             for (k, &step) in steps.iter().enumerate() {
+                let end = step + T::lanes::<S>();
+                // Known of all vectors at once.
+                assert!(step <= end && end <= span);
                 let mut read = [sums[0][0]; N];
                 for v in 0..N {
-                    read[v] = T::load::<S>(&memory[starts[v] + step..]);
+                    read[v] = T::load::<S>(&windows[v][step..end]);
                 }
                 for i in 0..M {
                     let factor = T::splat(simd, factors[i][k]);

@@ -7,12 +7,13 @@ use pulp::{Arch, Simd, WithSimd};
 use super::EXAMPLES;
 use super::channels::{Channels, packed};
 use super::grid::PositionRows;
+use super::lines::Lines;
 use super::memory::{SLACK, Scratch, Unit, for_each_with, places, steps, worth};
 use super::phase::Phase;
 use super::source::Source;
 use super::thin::is_thin;
 use crate::convolution::{Convolution, Window};
-use crate::cpu::tile::{Float, LONG, Rows, Target, Vectors, WIDE, sums, width};
+use crate::cpu::tile::{Float, Rows, Target, Vectors, WIDE, sums, width};
 use crate::storage::Buffer;
 
 /// The number of positions that is worth setting up for. Smaller examples are taken several at once.
@@ -214,6 +215,26 @@ impl Correlation {
             };
             first = (rows.rows.iter().map(|row| row[0]).collect(), rows.len);
             let depth = channels * taps.len();
+            let rest = n % block;
+            let of_channels = (0..inputs).map(|channel| channel * source.size);
+            let steps = places([of_channels.collect::<Vec<_>>(), offsets]);
+            let phase = Phase {
+                taps,
+                last: steps.iter().copied().max().unwrap_or(0),
+                steps,
+                step: rows.step,
+                gathered: None,
+                grids: Default::default(),
+                channels: None,
+                lines: None,
+            };
+            if outputs == 1 {
+                let lines = Lines::new(&rows, [block, rest], apart, lanes);
+                return Phase {
+                    lines: Some(lines),
+                    ..phase
+                };
+            }
             let mut ways = [
                 (rows.apart(block, apart, lanes), false),
                 (rows.flat(block, apart, lanes), false),
@@ -230,7 +251,6 @@ impl Correlation {
             let way = (0..3)
                 .min_by_key(|&way| costs[way])
                 .expect("there are three");
-            let rest = n % block;
             let in_channels = Channels::cost(&rows, block, [outputs, depth], lanes);
             // Not for a gain that its writing may use up.
             let is_worth = lanes > 1 && depth > 0 && in_channels + in_channels / 32 < costs[way];
@@ -244,15 +264,11 @@ impl Correlation {
                 },
             ];
             let gathered = ways[way].1;
-            let of_channels = (0..inputs).map(|channel| channel * source.size);
-            let steps = places([of_channels.collect::<Vec<_>>(), offsets]);
             Phase {
-                taps,
-                gathered: gathered.then(|| (0..steps.len()).map(|k| k * WIDE * lanes).collect()),
-                steps,
-                step: rows.step,
+                gathered: gathered.then(|| (0..depth).map(|k| k * WIDE * lanes).collect()),
                 grids,
                 channels,
+                ..phase
             }
         });
         let phases = phases.collect();
@@ -303,7 +319,9 @@ impl Correlation {
         let longest = gathered.map(|phase| phase.steps.len()).max().unwrap_or(0);
         let source = self.block * self.channels * self.source.size;
         let tile = WIDE * self.lanes;
-        let mut results = (self.outputs * tile).max(LONG * self.lanes);
+        let lines = self.phases.iter().filter_map(|phase| phase.lines.as_ref());
+        let line = lines.map(|lines| lines.longest).max().unwrap_or(0);
+        let mut results = (self.outputs * tile).max(line.next_multiple_of(self.lanes));
         if self.is_in_channels() {
             results = results.max(Channels::results(self.lanes));
         }
@@ -465,6 +483,7 @@ impl<T: Float> WithSimd for Correlate<'_, T> {
                 }
             };
             let out = &mut out[(group - first_group) * plan.outputs * plan.size..];
+            let is_rest = examples != plan.block;
             let (mut first_weight, mut first_panel) = (0, 0);
             for phase in &plan.phases {
                 let depth = phase.steps.len();
@@ -484,7 +503,7 @@ impl<T: Float> WithSimd for Correlate<'_, T> {
                     let results = scratch.results.as_mut_slice::<T>();
                     channels.run(
                         simd,
-                        examples != plan.block,
+                        is_rest,
                         count,
                         [source, &panels[panel..]],
                         &phase.steps,
@@ -493,18 +512,20 @@ impl<T: Float> WithSimd for Correlate<'_, T> {
                     );
                     continue;
                 }
-                let grid = &phase.grids[usize::from(examples != plan.block)];
+                if let Some(lines) = &phase.lines {
+                    let factors = &rows.memory[..depth];
+                    let results = scratch.results.as_mut_slice::<T>();
+                    lines.run(simd, is_rest, source, phase, factors, results, &mut *out);
+                    continue;
+                }
+                let grid = &phase.grids[usize::from(is_rest)];
                 let mut first = 0;
                 while first < grid.vectors.len() {
-                    let is_long = count == 1 && phase.gathered.is_none();
-                    let width = match grid.vectors.len() - first {
-                        LONG.. if is_long => LONG,
-                        rest => width::<S>(rest),
-                    };
+                    let width = width::<S>(grid.vectors.len() - first);
                     let vectors = &grid.vectors[first..first + width];
                     first += width;
                     let patches = scratch.patches.as_mut_slice();
-                    let (mut lanes, steps) = phase.read(simd, grid, vectors, source, patches);
+                    let (mut lanes, steps, last) = phase.read(simd, grid, vectors, source, patches);
                     let memory = if phase.gathered.is_some() {
                         &*patches
                     } else {
@@ -513,6 +534,7 @@ impl<T: Float> WithSimd for Correlate<'_, T> {
                     let from = Vectors {
                         memory,
                         steps,
+                        last,
                         segment: 0,
                     };
                     let whole = vectors.iter().all(|vector| vector.whole);

@@ -233,6 +233,7 @@ impl<T: Float> WithSimd for GradientOf<'_, T> {
                     None => Vectors {
                         memory: &*source,
                         steps: starts,
+                        last: starts.iter().copied().max().unwrap_or(0),
                         segment: plan.source.size,
                     },
                     Some(Gathered {
@@ -255,6 +256,7 @@ impl<T: Float> WithSimd for GradientOf<'_, T> {
                         Vectors {
                             memory: &*patches,
                             steps: &steps[..chunk.len()],
+                            last: steps[chunk.len() - 1],
                             segment: chunk.len() * patch,
                         }
                     }

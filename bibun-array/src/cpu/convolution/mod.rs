@@ -5,9 +5,10 @@
 //!
 //! [`Correlation`] computes the output in vectors of neighbouring positions, each channel of the input by
 //! itself, or in vectors of output channels ([`Channels`](channels::Channels)), which leave no part of a
-//! vector empty where positions do. The input is the correlation of the output with mirrored kernels; where kernels move by more
-//! than one element, there is one correlation for each remainder of the position, with the part of the
-//! kernel that meets it. [`Gradient`] computes the weights in vectors of neighbouring input channels,
+//! vector empty where positions do. If there is one output channel, as in depthwise convolutions, rows of
+//! positions are joined in [`Lines`](lines::Lines). The input is the correlation of the output with mirrored
+//! kernels; where kernels move by more than one element, there is one correlation for each remainder of the
+//! position, with the part of the kernel that meets it. [`Gradient`] computes the weights in vectors of neighbouring input channels,
 //! which are last in its memory. Where vectors would stay half empty, their elements are first gathered
 //! into whole ones.
 //!
@@ -20,6 +21,7 @@ mod channels;
 mod correlation;
 mod gradient;
 mod grid;
+mod lines;
 mod memory;
 mod patches;
 mod phase;

@@ -4,8 +4,9 @@ use pulp::Simd;
 
 use super::channels::Channels;
 use super::grid::{Grid, Vector};
+use super::lines::Lines;
 use super::memory::SLACK;
-use crate::cpu::tile::{Float, LONG, Lane, WIDE};
+use crate::cpu::tile::{Float, Lane, WIDE};
 
 /// Positions that read the same elements of the kernel, and these elements.
 pub(super) struct Phase {
@@ -13,6 +14,8 @@ pub(super) struct Phase {
     pub(super) taps: Vec<usize>,
     /// The steps from the position to all elements of a patch.
     pub(super) steps: Vec<usize>,
+    /// The largest of them.
+    pub(super) last: usize,
     /// Their places among the gathered elements.
     pub(super) gathered: Option<Vec<usize>>,
     /// The step between neighbours of a row where they are written.
@@ -21,10 +24,13 @@ pub(super) struct Phase {
     pub(super) grids: [Grid; 2],
     /// The positions in vectors of channels instead, where that takes fewer vectors.
     pub(super) channels: Option<Channels>,
+    /// The positions in lines instead, if there is one output channel.
+    pub(super) lines: Option<Lines>,
 }
 
 impl Phase {
-    /// Returns the places where the vectors begin and the steps from there, after gathering if needed.
+    /// Returns the places where the vectors begin, the steps from there and their largest, after gathering
+    /// if needed.
     #[inline(always)]
     pub(super) fn read<S: Simd, T: Float>(
         &self,
@@ -33,13 +39,13 @@ impl Phase {
         vectors: &[Vector],
         source: &[T],
         patches: &mut [T],
-    ) -> ([Lane; LONG], &[usize]) {
-        let mut lanes = [Lane::default(); LONG];
+    ) -> ([Lane; WIDE], &[usize], usize) {
+        let mut lanes = [Lane::default(); WIDE];
         for (lane, vector) in lanes.iter_mut().zip(vectors) {
             *lane = vector.lane;
         }
         let Some(gathered) = &self.gathered else {
-            return (lanes, &self.steps);
+            return (lanes, &self.steps, self.last);
         };
         let len = T::lanes::<S>();
         for (i, lane) in lanes.iter_mut().enumerate() {
@@ -59,7 +65,7 @@ impl Phase {
                 T::store::<S>(&mut patches[place + to..], x);
             }
         }
-        (lanes, gathered)
+        (lanes, gathered, gathered.last().copied().unwrap_or(0))
     }
 
     /// Writes one row of a tile to its places.
