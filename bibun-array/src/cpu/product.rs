@@ -394,7 +394,7 @@ impl<T: Float> WithSimd for &mut Part<'_, T> {
     fn with_simd<S: Simd>(self, simd: S) {
         let is_new = self.beta == T::ZERO || self.addend.is_some();
         let sizes = [self.out.count(), self.n, self.k];
-        match is_new && is_turned(sizes, self.a, self.b, T::lanes::<S>()) {
+        match is_new && is_turned::<S, T>(sizes, self.a, self.b) {
             true => self.turned(simd),
             false => simd.vectorize(Product(self)),
         }
@@ -665,16 +665,23 @@ fn tallest<S: Simd>(vectors: usize) -> usize {
 
 /// Whether the transposed product is computed: vectors are then columns of `a`, whose copy costs less
 /// than that of `b`, or fewer of them are partly empty.
-fn is_turned<T>([m, n, k]: [usize; 3], a: Matrix<'_, T>, b: Matrix<'_, T>, lanes: usize) -> bool {
+fn is_turned<S: Simd, T: Float>(
+    [m, n, k]: [usize; 3],
+    a: Matrix<'_, T>,
+    b: Matrix<'_, T>,
+) -> bool {
+    let lanes = T::lanes::<S>();
     if b.column == 1 || b.row != 1 || lanes == 1 {
         return false;
     }
-    // In multiplications of vectors, with two for three elements that are copied.
+    // In multiplications of vectors, with two for three elements that are copied. Squares of vectors take
+    // longer to transpose where there are few registers.
     let cost = |rows: usize, columns: usize, copies: usize| {
         rows * columns.div_ceil(lanes) * k + copies * 2 / 3
     };
     let of_a = |is_copied: bool| if is_copied { m * k } else { 0 };
-    cost(n, m, m * n + of_a(a.row != 1))
+    let slow = if S::REGISTER_COUNT < 32 { 8 } else { 1 };
+    cost(n, m, slow * m * n + of_a(a.row != 1))
         < cost(m, n, n * k + of_a(a.column != 1 && n > WIDE * lanes))
 }
 
