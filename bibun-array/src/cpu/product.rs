@@ -48,6 +48,9 @@ const FEWEST: usize = 16;
 const STREAMS: usize = 32;
 const AHEAD: usize = 1 << 10;
 const LINE: usize = 64;
+/// The bytes of a cache in which a line has one place, and the number of lines that share this place.
+const PAGE: usize = 1 << 12;
+const WAYS: usize = 8;
 /// Rows that are multiplied with a vector at once: when rows are read, and when columns are.
 const ROWS: usize = 8;
 const COLUMN: usize = 1024;
@@ -466,8 +469,10 @@ impl<T: Float> WithSimd for Product<'_, '_, T> {
             }
         }
         .next_multiple_of(if S::IS_SCALAR { wide } else { lanes });
-        // Copied if vectors cannot be read directly, or are read often and are far apart.
-        let packed = b.column != 1 || m >= FEW && k * n * size_of::<T>() > SMALL;
+        // Copied if vectors cannot be read directly, or are read often and from far away.
+        let packed = b.column != 1
+            || m >= FEW && k * n * size_of::<T>() > SMALL
+            || m > FEW && is_crowded::<T>(b.row, depth);
         // Read for some `k` at a time, in whole rows, if reading it is most of the work. Sums are then kept
         // in memory in between.
         let share = match !packed && m <= FEWEST && a.column == 1 && b.row * size_of::<T>() > AHEAD
@@ -663,13 +668,18 @@ fn tallest<S: Simd>(vectors: usize) -> usize {
     }
 }
 
+/// Whether so many cache lines, the same number of elements apart, displace each other from the nearest
+/// cache again and again.
+fn is_crowded<T>(step: usize, count: usize) -> bool {
+    let apart = (step * size_of::<T>())
+        .trailing_zeros()
+        .min(PAGE.trailing_zeros());
+    count > 2 * WAYS * (PAGE >> apart).min(PAGE / LINE)
+}
+
 /// Whether the transposed product is computed: vectors are then columns of `a`, whose copy costs less
 /// than that of `b`, or fewer of them are partly empty.
-fn is_turned<S: Simd, T: Float>(
-    [m, n, k]: [usize; 3],
-    a: Matrix<'_, T>,
-    b: Matrix<'_, T>,
-) -> bool {
+fn is_turned<S: Simd, T: Float>([m, n, k]: [usize; 3], a: Matrix<'_, T>, b: Matrix<'_, T>) -> bool {
     let lanes = T::lanes::<S>();
     if b.column == 1 || b.row != 1 || lanes == 1 {
         return false;
