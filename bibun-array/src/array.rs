@@ -4,6 +4,8 @@ use std::any::Any;
 use std::sync::Arc;
 
 use crate::call::calling;
+use crate::cpu::threads::{chunks, for_each};
+use crate::cpu::worth_threads;
 use crate::device::{Device, Memory, uploaded};
 use crate::dtype::{with_dtype, with_word};
 use crate::error::allocating;
@@ -716,7 +718,10 @@ impl Array {
     /// An array of this shape that has memory, with one word everywhere.
     pub(crate) fn spread<W: Word>(&self, word: W) -> Self {
         Self::moved(self.dtype, self.shape().clone(), |out: &mut [W]| {
-            out.fill(word)
+            // About the bytes that are written in a nanosecond, and those of a part.
+            let threads = worth_threads(size_of_val(out) / 16);
+            let part = (1 << 17) / size_of::<W>();
+            for_each(chunks(out, part), threads, 1, &|_, out| out.fill(word));
         })
     }
 
