@@ -24,7 +24,7 @@ pub(super) const LONG: usize = 8;
 pub(super) const LANES: usize = 16;
 
 /// A float with its vectors.
-pub(super) trait Float: Number {
+pub(crate) trait Float: Number {
     type Vector<S: Simd>: Copy;
     fn splat<S: Simd>(simd: S, x: Self) -> Self::Vector<S>;
     fn add<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;

@@ -1,8 +1,7 @@
 //! Determinants and cofactors.
 
-#[cfg(feature = "linalg")]
-use super::batch::Large;
-use super::batch::{Results, Rule, TINY, run};
+use super::batch::{Large, Results, Rule, TINY, run};
+use super::blocked;
 use super::expect_square;
 use super::lu::eliminate;
 use super::numbers::{Numbers, Real};
@@ -128,11 +127,10 @@ impl Rule for Determinants {
         Self::of_pivots((0..n).map(|i| memory[i * n + i]), turned, y);
     }
 
-    #[cfg(feature = "linalg")]
     fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], _: &mut [&mut [i64]]) {
         let n = self.0;
-        let (mut lu, mut rows) = (vec![T::of(0.0); n * n], vec![0; n]);
-        super::large::lu(x[0], n, n, &mut lu, &mut rows);
+        let (mut lu, mut rows) = (x[0].to_vec(), vec![0; n]);
+        blocked::lu(&mut lu, n, n, &mut rows);
         let turned = is_odd(rows.into_iter().map(|row| row as usize).collect());
         Self::of_pivots((0..n).map(|i| lu[i * n + i]), turned, y);
     }

@@ -6,6 +6,7 @@
 //! or one large matrix.
 
 mod batch;
+mod blocked;
 mod cholesky;
 mod determinant;
 mod eigh;
