@@ -28,6 +28,7 @@ const PANEL: usize = 64;
 const COLUMNS: usize = 8;
 
 /// Calls a function with all indices of a matrix, tile by tile.
+#[cfg(feature = "linalg")]
 pub(super) fn for_tiles(m: usize, n: usize, mut each: impl FnMut(usize, usize)) {
     for i in (0..m).step_by(TILE) {
         for j in (0..n).step_by(TILE) {
@@ -40,22 +41,69 @@ pub(super) fn for_tiles(m: usize, n: usize, mut each: impl FnMut(usize, usize)) 
     }
 }
 
-pub(super) fn transpose_in_place<T: Copy>(a: &mut [T], n: usize) {
+/// Returns the transpose of a tile, whose columns are then rows. Lines are read whole: those of rows that are a power
+/// of two apart push each other out of the cache.
+#[inline(always)]
+fn turned<T: Large>(a: &[T], step: usize, [m, n]: [usize; 2]) -> [[T; TILE]; TILE] {
+    let mut tile = [[T::of(0.0); TILE]; TILE];
+    for i in 0..m {
+        for (tile, &x) in tile.iter_mut().zip(&a[i * step..][..n]) {
+            tile[i] = x;
+        }
+    }
+    tile
+}
+
+/// Writes the transpose of a matrix `[m, n]`. The rows of both are steps apart.
+pub(super) fn transpose<T: Large>(
+    (a, step): (&[T], usize),
+    [m, n]: [usize; 2],
+    (out, out_step): (&mut [T], usize),
+) {
+    for i in (0..m).step_by(TILE) {
+        for j in (0..n).step_by(TILE) {
+            let (height, width) = (TILE.min(m - i), TILE.min(n - j));
+            let tile = turned(&a[i * step + j..], step, [height, width]);
+            for (j, tile) in (j..j + width).zip(&tile) {
+                out[j * out_step + i..][..height].copy_from_slice(&tile[..height]);
+            }
+        }
+    }
+}
+
+/// Writes the upper part of the symmetric part `(a + aᵀ) / 2`.
+pub(super) fn symmetric_part<T: Large>(a: &[T], n: usize, out: &mut [T]) {
+    let half = T::of(0.5);
     for i in (0..n).step_by(TILE) {
-        for j in (0..=i).step_by(TILE) {
-            for i in i..(i + TILE).min(n) {
-                for j in j..(j + TILE).min(i) {
-                    a.swap(i * n + j, j * n + i);
+        for j in (i..n).step_by(TILE) {
+            let (height, width) = (TILE.min(n - i), TILE.min(n - j));
+            let tile = turned(&a[j * n + i..], n, [width, height]);
+            for (i, tile) in (i..i + height).zip(&tile) {
+                let own = &a[i * n + j..][..width];
+                let out = &mut out[i * n + j..][..width];
+                for ((out, &own), &other) in out.iter_mut().zip(own).zip(tile) {
+                    *out = half * own + half * other;
                 }
             }
         }
     }
 }
 
-/// Writes the transpose of a matrix `[m, n]`.
-#[cfg(feature = "linalg")]
-pub(super) fn transpose<T: Copy>(a: &[T], m: usize, n: usize, out: &mut [T]) {
-    for_tiles(m, n, |i, j| out[j * m + i] = a[i * n + j]);
+/// Makes an upper triangle a lower one, with zeros beside it.
+pub(super) fn turn_triangle<T: Large>(a: &mut [T], n: usize) {
+    for i in (0..n).step_by(TILE) {
+        for j in (0..=i).step_by(TILE) {
+            let (height, width) = (TILE.min(n - i), TILE.min(n - j));
+            let tile = turned(&a[j * n + i..], n, [width, height]);
+            for (i, tile) in (i..i + height).zip(&tile) {
+                let width = width.min(i + 1 - j);
+                a[i * n + j..][..width].copy_from_slice(&tile[..width]);
+            }
+        }
+    }
+    for (i, row) in a.chunks_exact_mut(n.max(1)).enumerate() {
+        row[i + 1..].fill(T::of(0.0));
+    }
 }
 
 /// The block of a matrix that begins at an element.
@@ -286,9 +334,8 @@ pub(super) fn lu<T: Large>(a: &mut [T], m: usize, n: usize, rows: &mut [i64]) {
         let (end, pivots) = (first + width, &mut pivots[..width]);
         // Its columns are neighbours in memory.
         let panel = &mut memory[..width * height];
-        for_tiles(height, width, |i, j| {
-            panel[j * height + i] = a[(first + i) * n + first + j];
-        });
+        let own = first * n + first;
+        transpose((&a[own..], n), [height, width], (panel, height));
         eliminate(panel, height, 0, pivots);
         for (k, &pivot) in pivots.iter().enumerate() {
             if pivot != k {
@@ -297,9 +344,7 @@ pub(super) fn lu<T: Large>(a: &mut [T], m: usize, n: usize, rows: &mut [i64]) {
                 upper[(first + k) * n..][..n].swap_with_slice(&mut lower[..n]);
             }
         }
-        for_tiles(height, width, |i, j| {
-            a[(first + i) * n + first + j] = panel[j * height + i];
-        });
+        transpose((panel, height), [width, height], (&mut a[own..], n));
         let others = n - end;
         if others == 0 {
             continue;

@@ -95,16 +95,10 @@ impl Rule for Cholesky {
 
     fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], integers: &mut [&mut [i64]]) {
         let (n, l) = (self.0, &mut *y[0]);
-        let half = T::of(0.5);
-        blocked::for_tiles(n, n, |i, j| {
-            l[i * n + j] = half * x[0][i * n + j] + half * x[0][j * n + i]
-        });
+        blocked::symmetric_part(x[0], n, l);
         match blocked::cholesky(l, n, n) {
             Ok(()) => {
-                for i in 0..n {
-                    l[i * n..][..i].fill(T::of(0.0));
-                }
-                blocked::transpose_in_place(l, n);
+                blocked::turn_triangle(l, n);
                 self.checked(l, integers[0]);
             }
             Err(k) => {

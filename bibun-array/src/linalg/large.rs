@@ -100,7 +100,7 @@ pub(super) fn qr<T: Large>(a: &[T], [m, n]: [usize; 2], k: usize, q: &mut [T], r
     let size = m.min(n);
     let block = qr_factor::recommended_block_size::<T>(m, n);
     let mut columns = vec![T::of(0.0); m * n];
-    transpose(a, m, n, &mut columns);
+    transpose((a, n), [m, n], (&mut columns, m));
     let mut coefficients = vec![T::of(0.0); block * size];
     let mut columns = MatMut::from_column_major_slice_mut(&mut columns, m, n);
     let mut coefficients = MatMut::from_column_major_slice_mut(&mut coefficients, block, size);
@@ -133,7 +133,7 @@ pub(super) fn qr<T: Large>(a: &[T], [m, n]: [usize; 2], k: usize, q: &mut [T], r
         par,
         MemStack::new(&mut memory),
     );
-    transpose(&basis, k, m, q);
+    transpose((&basis, m), [k, m], (q, k));
 }
 
 /// Computes the product of square matrices.
