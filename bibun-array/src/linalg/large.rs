@@ -1,4 +1,4 @@
-//! Large matrices, by the crate `faer`.
+//! Orthogonal factors of large matrices, by the crate `faer`.
 
 use faer::diag::DiagMut;
 use faer::dyn_stack::{MemBuffer, MemStack};
