@@ -378,3 +378,137 @@ fn the_batch_changes_no_bits() {
         }
     }
 }
+
+/// The orders of all blocks that factorisations are made of, and their neighbours.
+fn for_orders(each: impl Fn(usize, DType)) {
+    let borders = [63, 64, 65, 127, 128, 129, 200, 256, 257];
+    for n in (1..=40).chain(borders) {
+        for dtype in [DType::F32, DType::F64] {
+            each(n, dtype);
+        }
+    }
+}
+
+/// Rows and columns of very different sizes.
+fn badly_scaled(a: &Array, n: usize) -> Array {
+    let scale: Vec<f64> = (0..n)
+        .map(|i| 2f64.powi((i * 7 % 23) as i32 - 11))
+        .collect();
+    let scale = Array::from_vec(scale, [n]).cast(a.dtype());
+    a * scale.expand_dims(-1) * scale
+}
+
+/// Whether no element of `a - b` is larger than rounding of sums of n such products makes it, where `sizes` are the sums of
+/// the absolute values.
+#[track_caller]
+fn expect_rounded(a: &Array, b: &Array, sizes: &Array, n: usize) {
+    let epsilon = match b.dtype() == DType::F32 {
+        true => f64::from(f32::EPSILON),
+        false => f64::EPSILON,
+    };
+    let [a, b, sizes] = [a, b, sizes].map(|x| x.cast(DType::F64).to_vec::<f64>());
+    for ((a, b), size) in a.iter().zip(&b).zip(&sizes) {
+        let bound = (n + 2) as f64 * epsilon * size;
+        assert!((a - b).abs() <= bound, "{a} and {b}, within {bound:e}, {n}");
+    }
+}
+
+#[test]
+fn residuals_of_factors_are_rounding_element_by_element() {
+    let wide = |x: &Array| x.cast(DType::F64);
+    for_orders(|n, dtype| {
+        let a = random(21, [2, n, n], dtype);
+        for a in [a.clone(), badly_scaled(&a, n)] {
+            let [lu, rows, info] = lu_factor(&a);
+            assert_eq!(info.to_vec::<i64>(), [0, 0]);
+            let l = wide(&lu.tril(-1)) + Array::eye(n, DType::F64);
+            let u = wide(&lu.triu(0));
+            assert!(l.to_vec::<f64>().iter().all(|l| l.abs() <= 1.0));
+            let (all, rows) = (a.to_vec::<f64>(), rows.to_vec::<i64>());
+            let exchanged = (rows.iter().enumerate())
+                .flat_map(|(i, &row)| all[(i / n * n + row as usize) * n..][..n].to_vec());
+            let exchanged = Array::from_vec(exchanged.collect::<Vec<_>>(), [2, n, n]).cast(dtype);
+            let sizes = matmul(&l.abs(), &u.abs());
+            expect_rounded(&matmul(&l, &u), &exchanged, &sizes, n);
+
+            let b = random(22, [2, n, 3], dtype);
+            let x = lu_solve(&lu, &Array::from_vec(rows, [2, n]), &b, false);
+            let sizes = matmul(&sizes, &wide(&x).abs());
+            let all = b.to_vec::<f64>();
+            let found = matmul(&matmul(&l, &u), &wide(&x));
+            let order = lu_factor(&a)[1].to_vec::<i64>();
+            let exchanged = (order.iter().enumerate())
+                .flat_map(|(i, &row)| all[(i / n * n + row as usize) * 3..][..3].to_vec());
+            let exchanged = Array::from_vec(exchanged.collect::<Vec<_>>(), [2, n, 3]).cast(dtype);
+            expect_rounded(&found, &exchanged, &sizes, 3 * n);
+        }
+        let a = positive(&random(23, [2, n, n], dtype), 2, n);
+        for a in [a.clone(), badly_scaled(&a, n)] {
+            let [l, info] = cholesky(&a);
+            assert_eq!(info.to_vec::<i64>(), [0, 0]);
+            let l = wide(&l);
+            let sizes = matmul(&l.abs(), &transposed(&l.abs()));
+            expect_rounded(&matmul(&l, &transposed(&l)), &a, &sizes, n);
+        }
+    });
+}
+
+#[test]
+fn what_has_no_factors_is_told_wherever_it_is() {
+    for_orders(|n, dtype| {
+        let a = positive(&random(24, [3, n, n], dtype), 3, n);
+        for (place, at) in [(0, 0), (1, n / 2), (2, n - 1)] {
+            let position = [place, at, at].map(Index::from);
+            for (value, of_cholesky, of_lu) in
+                [(-1e3, at as i64 + 1, 0), (f64::NAN, at as i64 + 1, -1)]
+            {
+                let mut a = a.clone();
+                a.assign(&position, &Array::from(value).cast(dtype));
+                let mut expected = [0; 3];
+                expected[place] = of_cholesky;
+                assert_eq!(cholesky(&a)[1].to_vec::<i64>(), expected, "{n}");
+                expected[place] = of_lu;
+                assert_eq!(lu_factor(&a)[2].to_vec::<i64>(), expected, "{n}");
+            }
+            // A column of zeros stays one.
+            let mut a = a.clone();
+            let column = [Index::from(place), Index::ALL, Index::from(at)];
+            a.assign(&column, &Array::from(0.0).cast(dtype));
+            let mut expected = [0; 3];
+            expected[place] = at as i64 + 1;
+            assert_eq!(lu_factor(&a)[2].to_vec::<i64>(), expected, "{n}");
+            assert_eq!(inv(&a)[1].to_vec::<i64>(), expected, "{n}");
+        }
+    });
+}
+
+#[test]
+fn threads_and_layouts_change_no_bits() {
+    let pools = [1, 2].map(|threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+        pool.build().expect("a pool")
+    });
+    for (batch, n) in [(30, 5), (3, 63), (1, 129), (1, 257), (2, 257)] {
+        for dtype in [DType::F32, DType::F64] {
+            let a = random(25, [batch, n, n], dtype);
+            let b = random(26, [batch, n, 40], dtype);
+            let turned = transposed(&transposed(&a).to_row_major());
+            let all = |a: &Array| -> Vec<Array> {
+                let [l, _] = cholesky(&positive(a, batch, n));
+                let [lu, rows, _] = lu_factor(a);
+                let x = lu_solve(&lu, &rows, &b, false);
+                let back = lu_solve(&lu, &rows, &b, true);
+                let y = triangular_solve(&l, &b, Triangle::Lower);
+                let [z, _] = inv(a);
+                vec![lu, rows, x, back, y, z, l]
+            };
+            let [one, two] = [0, 1].map(|i| pools[i].install(|| all(&a)));
+            let others = [two, all(&a), pools[0].install(|| all(&turned))];
+            for (i, other) in others.iter().enumerate() {
+                for (k, (a, b)) in one.iter().zip(other).enumerate() {
+                    assert!(a.has_same_bits(b), "result {k} of {n} {dtype}, {i}");
+                }
+            }
+        }
+    }
+}

@@ -39,7 +39,7 @@ pub(super) fn gemm(alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Arr
 }
 
 /// An element of a matrix.
-pub(super) trait Number: Element {
+pub(crate) trait Number: Element {
     const ZERO: Self;
     const ONE: Self;
     /// `self + a * b`
@@ -99,15 +99,15 @@ impl Number for i64 {
 
 /// The window of a matrix: element `[i, j]` is `memory[i * row + j * column]`.
 #[derive(Clone, Copy)]
-pub(super) struct Matrix<'a, T> {
-    pub(super) memory: &'a [T],
-    pub(super) row: usize,
-    pub(super) column: usize,
+pub(crate) struct Matrix<'a, T> {
+    pub(crate) memory: &'a [T],
+    pub(crate) row: usize,
+    pub(crate) column: usize,
 }
 
 impl<'a, T> Matrix<'a, T> {
     /// A row-major matrix.
-    pub(super) fn of_rows(memory: &'a [T], width: usize) -> Self {
+    pub(crate) fn of_rows(memory: &'a [T], width: usize) -> Self {
         Self {
             memory,
             row: width,
@@ -115,7 +115,7 @@ impl<'a, T> Matrix<'a, T> {
         }
     }
 
-    pub(super) fn transposed(self) -> Self {
+    pub(crate) fn transposed(self) -> Self {
         Self {
             row: self.column,
             column: self.row,
@@ -123,7 +123,7 @@ impl<'a, T> Matrix<'a, T> {
         }
     }
 
-    pub(super) fn rows_from(self, first: usize) -> Self {
+    pub(crate) fn rows_from(self, first: usize) -> Self {
         let start = (first * self.row).min(self.memory.len());
         Self {
             memory: &self.memory[start..],
@@ -131,7 +131,7 @@ impl<'a, T> Matrix<'a, T> {
         }
     }
 
-    pub(super) fn at(self, row: usize, column: usize) -> T
+    pub(crate) fn at(self, row: usize, column: usize) -> T
     where
         T: Copy,
     {
@@ -148,17 +148,17 @@ impl<'a, T> Matrix<'a, T> {
 
 /// The product `out = alpha a b + beta addend`, with the rows of `out` `step >= n` apart. Without an
 /// addend, it is the content of `out`.
-pub(super) struct MatrixProduct<'a, T> {
-    pub(super) m: usize,
-    pub(super) n: usize,
-    pub(super) k: usize,
-    pub(super) alpha: T,
-    pub(super) a: Matrix<'a, T>,
-    pub(super) b: Matrix<'a, T>,
-    pub(super) beta: T,
-    pub(super) addend: Option<Matrix<'a, T>>,
-    pub(super) out: &'a mut [T],
-    pub(super) step: usize,
+pub(crate) struct MatrixProduct<'a, T> {
+    pub(crate) m: usize,
+    pub(crate) n: usize,
+    pub(crate) k: usize,
+    pub(crate) alpha: T,
+    pub(crate) a: Matrix<'a, T>,
+    pub(crate) b: Matrix<'a, T>,
+    pub(crate) beta: T,
+    pub(crate) addend: Option<Matrix<'a, T>>,
+    pub(crate) out: &'a mut [T],
+    pub(crate) step: usize,
 }
 
 impl<T: Number> MatrixProduct<'_, T> {

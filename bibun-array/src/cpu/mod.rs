@@ -41,6 +41,7 @@ pub(crate) use program::Program;
 pub(crate) use rows::{RowSource, RowStep, RowValue, RowWork, Rows};
 #[cfg(feature = "fft")]
 pub(crate) use threads::{chunks, for_each};
+pub(crate) use tile::Float;
 
 use crate::complex::by_parts;
 use crate::conversion::convert;

@@ -23,7 +23,7 @@ pub(super) const WIDE: usize = 3;
 pub(super) const LANES: usize = 16;
 
 /// A float with its vectors.
-pub(super) trait Float: Number {
+pub(crate) trait Float: Number {
     type Vector<S: Simd>: Copy;
     fn splat<S: Simd>(simd: S, x: Self) -> Self::Vector<S>;
     fn add<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;

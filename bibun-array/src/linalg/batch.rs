@@ -6,6 +6,7 @@ use pulp::{Arch, NullaryFnOnce};
 use smallvec::SmallVec;
 
 use super::numbers::{GROUP, Group, Numbers, Real};
+use crate::cpu::Float;
 use crate::cpu::threads::{Chunks, for_each_run};
 use crate::waiting::shared;
 use crate::{Array, DType, Shape, cpu, in_row_major_memory, record_call};
@@ -70,13 +71,13 @@ pub(super) trait Rule: Clone + Send + Sync + 'static {
 
 /// A number for which there are large matrices.
 #[cfg(feature = "linalg")]
-pub(super) trait Large: Real + faer::traits::RealField {}
+pub(super) trait Large: Real + Float + faer::traits::RealField {}
 #[cfg(feature = "linalg")]
-impl<T: Real + faer::traits::RealField> Large for T {}
+impl<T: Real + Float + faer::traits::RealField> Large for T {}
 #[cfg(not(feature = "linalg"))]
-pub(super) trait Large: Real {}
+pub(super) trait Large: Real + Float {}
 #[cfg(not(feature = "linalg"))]
-impl<T: Real> Large for T {}
+impl<T: Real + Float> Large for T {}
 
 /// Runs a rule for all matrices of arrays that have the same axes in front, and are all f32 or all f64.
 #[track_caller]

@@ -1,8 +1,7 @@
 //! Cholesky factors.
 
-#[cfg(feature = "linalg")]
-use super::batch::Large;
-use super::batch::{Results, Rule, TINY, run};
+use super::batch::{Large, Results, Rule, TINY, run};
+use super::blocked;
 use super::numbers::{Numbers, Real};
 use super::{NOT_A_NUMBER, expect_square};
 use crate::Array;
@@ -94,20 +93,12 @@ impl Rule for Cholesky {
         self.checked(y[0], integers[0]);
     }
 
-    #[cfg(feature = "linalg")]
     fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], integers: &mut [&mut [i64]]) {
         let (n, l) = (self.0, &mut *y[0]);
-        let half = T::of(0.5);
-        // Columns are neighbours in memory for the factorisation.
-        super::large::for_tiles(n, n, |i, j| {
-            l[i * n + j] = half * x[0][i * n + j] + half * x[0][j * n + i]
-        });
-        match super::large::cholesky(l, n) {
+        blocked::symmetric_part(x[0], n, l);
+        match blocked::cholesky(l, n, n) {
             Ok(()) => {
-                for i in 0..n {
-                    l[i * n..][..i].fill(T::of(0.0));
-                }
-                super::large::transpose_in_place(l, n);
+                blocked::turn_triangle(l, n);
                 self.checked(l, integers[0]);
             }
             Err(k) => {

@@ -1,8 +1,7 @@
 //! Determinants and cofactors.
 
-#[cfg(feature = "linalg")]
-use super::batch::Large;
-use super::batch::{Results, Rule, TINY, run};
+use super::batch::{Large, Results, Rule, TINY, run};
+use super::blocked;
 use super::expect_square;
 use super::lu::eliminate;
 use super::numbers::{Numbers, Real};
@@ -61,13 +60,21 @@ impl Determinants {
     fn of_pivots<T: Real>(pivots: impl Iterator<Item = T>, turned: bool, y: &mut [&mut [T]]) {
         let (zero, one) = (T::of(0.0), T::of(1.0));
         let (mut det, mut sign, mut log) = (if turned { -one } else { one }, turned, 0.0);
-        let mut is_zero = false;
+        let (mut is_zero, mut product) = (false, 1.0);
         for pivot in pivots {
             det = det * pivot;
             sign ^= pivot < zero;
             is_zero |= pivot == zero;
-            log += pivot.to_f64().abs().ln();
+            // One logarithm of as many pivots as their product keeps its bits for.
+            let next = product * pivot.to_f64().abs();
+            if (1e-280..1e280).contains(&next) {
+                product = next;
+            } else {
+                log += f64::ln(product);
+                product = pivot.to_f64().abs();
+            }
         }
+        log += product.ln();
         y[0][0] = det;
         y[1][0] = match is_zero {
             true => zero,
@@ -80,11 +87,11 @@ impl Determinants {
 }
 
 /// Whether a permutation is one of an odd number of exchanges.
-fn is_odd(mut order: Vec<usize>) -> bool {
+fn is_odd(order: &mut [i64]) -> bool {
     let mut odd = false;
     for i in 0..order.len() {
-        while order[i] != i {
-            let to = order[i];
+        while order[i] != i as i64 {
+            let to = order[i] as usize;
             order.swap(i, to);
             odd = !odd;
         }
@@ -123,17 +130,19 @@ impl Rule for Determinants {
     fn finish<T: Real>(&self, y: &mut [&mut [T]], _: &mut [&mut [i64]]) {
         let n = self.0;
         let (memory, y) = y.split_last_mut().expect("the memory");
-        let rows = memory[n * n..].iter().map(|x| x.to_f64() as usize);
-        let turned = is_odd(rows.collect());
+        let mut rows = [0; TINY];
+        for (row, x) in rows.iter_mut().zip(&memory[n * n..]) {
+            *row = x.to_f64() as i64;
+        }
+        let turned = is_odd(&mut rows[..n]);
         Self::of_pivots((0..n).map(|i| memory[i * n + i]), turned, y);
     }
 
-    #[cfg(feature = "linalg")]
     fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], _: &mut [&mut [i64]]) {
         let n = self.0;
-        let (mut lu, mut rows) = (vec![T::of(0.0); n * n], vec![0; n]);
-        super::large::lu(x[0], n, n, &mut lu, &mut rows);
-        let turned = is_odd(rows.into_iter().map(|row| row as usize).collect());
+        let (mut lu, mut rows) = (x[0].to_vec(), vec![0; n]);
+        blocked::lu(&mut lu, n, n, &mut rows);
+        let turned = is_odd(&mut rows);
         Self::of_pivots((0..n).map(|i| lu[i * n + i]), turned, y);
     }
 }

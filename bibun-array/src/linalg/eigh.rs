@@ -212,7 +212,7 @@ impl Rule for Eigh {
         let n = self.n;
         let (half, a) = (T::of(0.5), x[0]);
         let mut part = vec![T::of(0.0); n * n];
-        super::large::for_tiles(n, n, |i, j| {
+        super::blocked::for_tiles(n, n, |i, j| {
             part[i * n + j] = half * a[i * n + j] + half * a[j * n + i]
         });
         let mut values = vec![T::of(0.0); n];

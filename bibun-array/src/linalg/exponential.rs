@@ -190,11 +190,12 @@ impl Rule for Exponential {
         let mut memory = vec![T::of(0.0); 6 * n * n];
         let solve = |a: &mut [T], b: &[T], y: &mut [T]| {
             let (mut lu, mut rows) = (vec![T::of(0.0); n * n], vec![0; n]);
-            super::large::lu(a, n, n, &mut lu, &mut rows);
+            lu.copy_from_slice(a);
+            super::blocked::lu(&mut lu, n, n, &mut rows);
             for (y, &row) in y.chunks_exact_mut(n).zip(&rows) {
                 y.copy_from_slice(&b[row as usize * n..][..n]);
             }
-            super::large::solve_lu(&lu, n, y, n, false);
+            super::lu::solve(&lu, n, y, n);
         };
         exponential(x[0], n, y[0], &mut memory, super::large::multiply, solve);
     }

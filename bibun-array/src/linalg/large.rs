@@ -1,23 +1,18 @@
-//! Large matrices, by the crate `faer`.
+//! Orthogonal factors of large matrices, by the crate `faer`.
 
 use faer::diag::DiagMut;
 use faer::dyn_stack::{MemBuffer, MemStack};
-use faer::linalg::cholesky::llt::factor as llt;
-use faer::linalg::lu::partial_pivoting::factor as plu;
 use faer::linalg::qr::no_pivoting::factor as qr_factor;
-use faer::linalg::{evd, householder, svd, triangular_solve};
+use faer::linalg::{evd, householder, svd};
 use faer::prelude::default;
 use faer::{Conj, MatMut, MatRef, Par};
 
 use super::batch::Large;
-use super::lu::eliminate;
+use super::blocked::transpose;
 use super::numbers::Numbers;
-use super::triangular::Triangle;
 
 /// The number of elements from which on threads share a matrix.
 const SHARED: usize = 128 * 128;
-/// The order of blocks that are transposed in cache.
-const TILE: usize = 16;
 
 /// Of what has the same bits for any number of threads. Orthogonal factors have not: they are sums that threads divide, and
 /// are computed by one.
@@ -25,110 +20,6 @@ fn parallel(elements: usize) -> Par {
     match elements >= SHARED && rayon::current_num_threads() > 1 {
         true => Par::rayon(0),
         false => Par::Seq,
-    }
-}
-
-/// Calls a function with all indices of a matrix, tile by tile.
-pub(super) fn for_tiles(m: usize, n: usize, mut each: impl FnMut(usize, usize)) {
-    for i in (0..m).step_by(TILE) {
-        for j in (0..n).step_by(TILE) {
-            for i in i..(i + TILE).min(m) {
-                for j in j..(j + TILE).min(n) {
-                    each(i, j);
-                }
-            }
-        }
-    }
-}
-
-pub(super) fn transpose_in_place<T: Copy>(a: &mut [T], n: usize) {
-    for_tiles(n, n, |i, j| {
-        if j < i {
-            a.swap(i * n + j, j * n + i);
-        }
-    });
-}
-
-/// Writes the transpose of a matrix `[m, n]`.
-pub(super) fn transpose<T: Copy>(a: &[T], m: usize, n: usize, out: &mut [T]) {
-    for_tiles(m, n, |i, j| out[j * m + i] = a[i * n + j]);
-}
-
-/// Computes the lower factor in place, in memory of columns. The error is the column without one.
-pub(super) fn cholesky<T: Large>(a: &mut [T], n: usize) -> Result<(), usize> {
-    let par = parallel(n * n);
-    let mut memory = MemBuffer::new(llt::cholesky_in_place_scratch::<T>(n, par, default()));
-    let a = MatMut::from_column_major_slice_mut(a, n, n);
-    let stack = MemStack::new(&mut memory);
-    match llt::cholesky_in_place(a, default(), par, stack, default()) {
-        Ok(_) => Ok(()),
-        Err(llt::LltError::NonPositivePivot { index }) => Err(index),
-    }
-}
-
-fn is_finite<T: Large>(x: &[T]) -> bool {
-    x.iter().all(|x| x.to_f64().is_finite())
-}
-
-/// Computes the factors of a matrix, both in rows, and the row of each row.
-pub(super) fn lu<T: Large>(a: &[T], m: usize, n: usize, out: &mut [T], rows: &mut [i64]) {
-    let par = parallel(m * n);
-    let mut columns = vec![T::of(0.0); m * n];
-    transpose(a, m, n, &mut columns);
-    let (mut order, mut inverse) = (vec![0usize; m], vec![0usize; m]);
-    let scratch = plu::lu_in_place_scratch::<usize, T>(m, n, par, default());
-    let mut memory = MemBuffer::new(scratch);
-    plu::lu_in_place(
-        MatMut::from_column_major_slice_mut(&mut columns, m, n),
-        &mut order,
-        &mut inverse,
-        par,
-        MemStack::new(&mut memory),
-        default(),
-    );
-    transpose(&columns, n, m, out);
-    for (row, &from) in rows.iter_mut().zip(&order) {
-        *row = from as i64;
-    }
-    // It divides by a pivot that is zero, where there is nothing to eliminate.
-    if !is_finite(out) && is_finite(a) {
-        let mut order = vec![T::of(0.0); m];
-        out.copy_from_slice(a);
-        eliminate(out, m, n, &mut order);
-        for (row, from) in rows.iter_mut().zip(order) {
-            *row = from.to_f64() as i64;
-        }
-    }
-}
-
-/// Solves with the factors, or with their transpose.
-pub(super) fn solve_lu<T: Large>(lu: &[T], n: usize, x: &mut [T], m: usize, transposed: bool) {
-    let par = parallel(n * m);
-    let lu = MatRef::from_row_major_slice(lu, n, n);
-    let mut x = MatMut::from_row_major_slice_mut(x, n, m);
-    if transposed {
-        let lu = lu.transpose();
-        triangular_solve::solve_lower_triangular_in_place(lu, x.as_mut(), par);
-        triangular_solve::solve_unit_upper_triangular_in_place(lu, x, par);
-    } else {
-        triangular_solve::solve_unit_lower_triangular_in_place(lu, x.as_mut(), par);
-        triangular_solve::solve_upper_triangular_in_place(lu, x, par);
-    }
-}
-
-pub(super) fn solve_triangular<T: Large>(
-    a: &[T],
-    n: usize,
-    x: &mut [T],
-    m: usize,
-    triangle: Triangle,
-) {
-    let par = parallel(n * m);
-    let a = MatRef::from_row_major_slice(a, n, n);
-    let x = MatMut::from_row_major_slice_mut(x, n, m);
-    match triangle {
-        Triangle::Lower => triangular_solve::solve_lower_triangular_in_place(a, x, par),
-        Triangle::Upper => triangular_solve::solve_upper_triangular_in_place(a, x, par),
     }
 }
 
@@ -209,7 +100,7 @@ pub(super) fn qr<T: Large>(a: &[T], [m, n]: [usize; 2], k: usize, q: &mut [T], r
     let size = m.min(n);
     let block = qr_factor::recommended_block_size::<T>(m, n);
     let mut columns = vec![T::of(0.0); m * n];
-    transpose(a, m, n, &mut columns);
+    transpose((a, n), [m, n], (&mut columns, m));
     let mut coefficients = vec![T::of(0.0); block * size];
     let mut columns = MatMut::from_column_major_slice_mut(&mut columns, m, n);
     let mut coefficients = MatMut::from_column_major_slice_mut(&mut coefficients, block, size);
@@ -242,7 +133,7 @@ pub(super) fn qr<T: Large>(a: &[T], [m, n]: [usize; 2], k: usize, q: &mut [T], r
         par,
         MemStack::new(&mut memory),
     );
-    transpose(&basis, k, m, q);
+    transpose((&basis, m), [k, m], (q, k));
 }
 
 /// Computes the product of square matrices.

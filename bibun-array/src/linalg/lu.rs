@@ -1,12 +1,13 @@
 //! Triangular factors of any matrices, and the systems of equations that they solve.
 
-#[cfg(feature = "linalg")]
-use super::batch::Large;
-use super::batch::{Results, Rule, TINY, run};
+use super::batch::{Large, Results, Rule, TINY, run};
+use super::blocked::{self, Triangular};
 use super::cholesky::wrong_pivot;
 use super::numbers::{Numbers, Real};
+use super::triangular::Triangle;
 use super::{expect_matrices, expect_square, raise_mismatch};
 use crate::Array;
+use crate::cpu::matmul::Matrix;
 
 /// Computes `P a = L U` of matrices `[.., m, n]`, by elimination with row exchanges: L (below the diagonal,
 /// which is of ones) and U in one matrix; the row of a that is in each row of `P a`, `[.., m]`; and for each
@@ -135,6 +136,23 @@ pub(super) fn substitute<V: Numbers>(lu: &[V], n: usize, x: &mut [V], m: usize) 
     }
 }
 
+/// The triangles L and U of factors in rows.
+fn triangles<T: Large>(lu: &[T], n: usize) -> [Triangular<'_, T>; 2] {
+    [(Triangle::Lower, true), (Triangle::Upper, false)].map(|(triangle, has_ones)| Triangular {
+        n,
+        matrix: Matrix::of_rows(lu, n),
+        triangle,
+        has_ones,
+    })
+}
+
+/// [`substitute`] for large matrices.
+pub(super) fn solve<T: Large>(lu: &[T], n: usize, x: &mut [T], m: usize) {
+    for triangle in triangles(lu, n) {
+        triangle.solve(x, m, m);
+    }
+}
+
 #[derive(Clone)]
 struct Lu {
     m: usize,
@@ -178,10 +196,10 @@ impl Rule for Lu {
         integers[1][0] = { pivots }.find_map(|(k, x)| wrong_pivot(k, x)).unwrap_or(0);
     }
 
-    #[cfg(feature = "linalg")]
     fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], integers: &mut [&mut [i64]]) {
         let Self { m, n } = *self;
-        super::large::lu(x[0], m, n, y[0], integers[0]);
+        y[0].copy_from_slice(x[0]);
+        blocked::lu(y[0], m, n, integers[0]);
         let pivots = (0..m.min(n)).map(|k| (k, y[0][k * n + k]));
         integers[1][0] = { pivots }.find_map(|(k, x)| wrong_pivot(k, x)).unwrap_or(0);
     }
@@ -247,7 +265,6 @@ impl Rule for LuSolve {
         }
     }
 
-    #[cfg(feature = "linalg")]
     fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], _: &mut [&mut [i64]]) {
         let Self { n, m, transposed } = *self;
         let (lu, rows, b) = (x[0], x[1], x[2]);
@@ -255,10 +272,12 @@ impl Rule for LuSolve {
             for i in 0..n {
                 T::gather_row(b, m, rows[i], &mut y[0][i * m..][..m]);
             }
-            return super::large::solve_lu(lu, n, y[0], m, false);
+            return solve(lu, n, y[0], m);
         }
         let mut memory = b.to_vec();
-        super::large::solve_lu(lu, n, &mut memory, m, true);
+        let [lower, upper] = triangles(lu, n).map(Triangular::transposed);
+        upper.solve(&mut memory, m, m);
+        lower.solve(&mut memory, m, m);
         for i in 0..n {
             T::scatter_row(&memory[i * m..][..m], m, rows[i], y[0]);
         }
@@ -314,15 +333,14 @@ impl Rule for Inverse {
         }
     }
 
-    #[cfg(feature = "linalg")]
     fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], integers: &mut [&mut [i64]]) {
         let n = self.0;
-        let (mut lu, mut rows) = (vec![T::of(0.0); n * n], vec![0; n]);
-        super::large::lu(x[0], n, n, &mut lu, &mut rows);
+        let (mut lu, mut rows) = (x[0].to_vec(), vec![0; n]);
+        blocked::lu(&mut lu, n, n, &mut rows);
         for (i, &row) in rows.iter().enumerate() {
             y[0][i * n + row as usize] = T::of(1.0);
         }
-        super::large::solve_lu(&lu, n, y[0], n, false);
+        solve(&lu, n, y[0], n);
         let pivots = (0..n).map(|k| (k, lu[k * n + k]));
         integers[0][0] = { pivots }.find_map(|(k, x)| wrong_pivot(k, x)).unwrap_or(0);
         if integers[0][0] != 0 {

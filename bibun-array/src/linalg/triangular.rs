@@ -1,9 +1,9 @@
 //! Systems of linear equations with triangular matrices.
 
-#[cfg(feature = "linalg")]
-use super::batch::Large;
-use super::batch::{Results, Rule, TINY, run};
+use super::batch::{Large, Results, Rule, TINY, run};
+use super::blocked::Triangular;
 use super::numbers::Numbers;
+use crate::cpu::matmul::Matrix;
 use crate::{Array, DType, Error, raise};
 
 /// The part of a matrix that counts; the rest is not read.
@@ -109,10 +109,15 @@ impl Rule for Solve {
         }
     }
 
-    #[cfg(feature = "linalg")]
     fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], _: &mut [&mut [i64]]) {
         y[0].copy_from_slice(x[1]);
-        super::large::solve_triangular(x[0], self.n, y[0], self.m, self.triangle);
+        let a = Triangular {
+            n: self.n,
+            matrix: Matrix::of_rows(x[0], self.n),
+            triangle: self.triangle,
+            has_ones: false,
+        };
+        a.solve(y[0], self.m, self.m);
     }
 }
 

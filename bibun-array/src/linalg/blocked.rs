@@ -1,0 +1,469 @@
+//! Triangular factors of large matrices, and equations with triangles, by the products of blocks.
+//!
+//! A triangle is halved until its blocks fit the nearest cache, where loops do the rest, and what lies beside two
+//! halves is a matrix product, which threads share. The sizes alone decide how it is halved, and products have the same
+//! bits for any number of threads.
+//!
+//! Source: E. Peise and P. Bientinesi, "Recursive algorithms for dense linear algebra: the ReLAPACK collection" (2016);
+//! S. Toledo, "Locality of reference in LU decomposition with partial pivoting" (1997).
+
+use pulp::{Arch, NullaryFnOnce};
+
+use super::batch::Large;
+use super::numbers::Numbers;
+use super::triangular::Triangle;
+use crate::cpu::matmul::{Matrix, MatrixProduct};
+
+/// The order of blocks that are transposed in cache.
+const TILE: usize = 16;
+/// The largest order of a triangle whose equations are solved by loops.
+const TRIANGLE: usize = 16;
+/// The largest order of a symmetric matrix that is factored by loops.
+const SYMMETRIC: usize = 32;
+/// The number of rows of a symmetric matrix whose upper part one product updates.
+const STRIP: usize = 128;
+/// The number of columns that are eliminated together before the columns to the right are updated, and of those that
+/// are eliminated by loops.
+const PANEL: usize = 64;
+const COLUMNS: usize = 8;
+
+/// Calls a function with all indices of a matrix, tile by tile.
+#[cfg(feature = "linalg")]
+pub(super) fn for_tiles(m: usize, n: usize, mut each: impl FnMut(usize, usize)) {
+    for i in (0..m).step_by(TILE) {
+        for j in (0..n).step_by(TILE) {
+            for i in i..(i + TILE).min(m) {
+                for j in j..(j + TILE).min(n) {
+                    each(i, j);
+                }
+            }
+        }
+    }
+}
+
+/// Returns the transpose of a tile, whose columns are then rows. Lines are read whole: those of rows that are a power
+/// of two apart push each other out of the cache.
+#[inline(always)]
+fn turned<T: Large>(a: &[T], step: usize, [m, n]: [usize; 2]) -> [[T; TILE]; TILE] {
+    let mut tile = [[T::of(0.0); TILE]; TILE];
+    for i in 0..m {
+        for (tile, &x) in tile.iter_mut().zip(&a[i * step..][..n]) {
+            tile[i] = x;
+        }
+    }
+    tile
+}
+
+/// Writes the transpose of a matrix `[m, n]`. The rows of both are steps apart.
+pub(super) fn transpose<T: Large>(
+    (a, step): (&[T], usize),
+    [m, n]: [usize; 2],
+    (out, out_step): (&mut [T], usize),
+) {
+    for i in (0..m).step_by(TILE) {
+        for j in (0..n).step_by(TILE) {
+            let (height, width) = (TILE.min(m - i), TILE.min(n - j));
+            let tile = turned(&a[i * step + j..], step, [height, width]);
+            for (j, tile) in (j..j + width).zip(&tile) {
+                out[j * out_step + i..][..height].copy_from_slice(&tile[..height]);
+            }
+        }
+    }
+}
+
+/// Writes the upper part of the symmetric part `(a + aᵀ) / 2`.
+pub(super) fn symmetric_part<T: Large>(a: &[T], n: usize, out: &mut [T]) {
+    let half = T::of(0.5);
+    for i in (0..n).step_by(TILE) {
+        for j in (i..n).step_by(TILE) {
+            let (height, width) = (TILE.min(n - i), TILE.min(n - j));
+            let tile = turned(&a[j * n + i..], n, [width, height]);
+            for (i, tile) in (i..i + height).zip(&tile) {
+                let own = &a[i * n + j..][..width];
+                let out = &mut out[i * n + j..][..width];
+                for ((out, &own), &other) in out.iter_mut().zip(own).zip(tile) {
+                    *out = half * own + half * other;
+                }
+            }
+        }
+    }
+}
+
+/// Makes an upper triangle a lower one, with zeros beside it.
+pub(super) fn turn_triangle<T: Large>(a: &mut [T], n: usize) {
+    for i in (0..n).step_by(TILE) {
+        for j in (0..=i).step_by(TILE) {
+            let (height, width) = (TILE.min(n - i), TILE.min(n - j));
+            let tile = turned(&a[j * n + i..], n, [width, height]);
+            for (i, tile) in (i..i + height).zip(&tile) {
+                let width = width.min(i + 1 - j);
+                a[i * n + j..][..width].copy_from_slice(&tile[..width]);
+            }
+        }
+    }
+    for (i, row) in a.chunks_exact_mut(n.max(1)).enumerate() {
+        row[i + 1..].fill(T::of(0.0));
+    }
+}
+
+/// The block of a matrix that begins at an element.
+fn block<T>(a: Matrix<'_, T>, row: usize, column: usize) -> Matrix<'_, T> {
+    Matrix {
+        memory: &a.memory[row * a.row + column * a.column..],
+        ..a
+    }
+}
+
+/// Computes `out -= a b`, where the rows of `out` are `step` apart.
+fn subtract_product<T: Large>(
+    out: &mut [T],
+    step: usize,
+    [m, n, k]: [usize; 3],
+    a: Matrix<'_, T>,
+    b: Matrix<'_, T>,
+) {
+    let product = MatrixProduct {
+        m,
+        n,
+        k,
+        alpha: T::of(-1.0),
+        a,
+        b,
+        beta: T::of(1.0),
+        addend: None,
+        out,
+        step,
+    };
+    T::product(product, true);
+}
+
+// ----- equations with triangles
+
+/// A triangle of a matrix of order n, perhaps with ones on its diagonal instead of what is there.
+#[derive(Clone, Copy)]
+pub(super) struct Triangular<'a, T> {
+    pub(super) n: usize,
+    pub(super) matrix: Matrix<'a, T>,
+    pub(super) triangle: Triangle,
+    pub(super) has_ones: bool,
+}
+
+impl<T: Large> Triangular<'_, T> {
+    fn diagonal_block(self, first: usize, n: usize) -> Self {
+        Self {
+            n,
+            matrix: block(self.matrix, first, first),
+            ..self
+        }
+    }
+
+    pub(super) fn transposed(self) -> Self {
+        Self {
+            matrix: self.matrix.transposed(),
+            triangle: self.triangle.transposed(),
+            ..self
+        }
+    }
+
+    /// Solves the equations in place, for right sides of m columns in rows that are `step` apart.
+    pub(super) fn solve(self, x: &mut [T], m: usize, step: usize) {
+        let n = self.n;
+        if n == 0 || m == 0 {
+            return;
+        }
+        if n <= TRIANGLE {
+            return Arch::new().dispatch(Substitute(self, x, m, step));
+        }
+        let half = (n / 2).next_multiple_of(TRIANGLE);
+        let (upper, lower) = x.split_at_mut(half * step);
+        let [first, second] = [(0, half), (half, n - half)].map(|(i, n)| self.diagonal_block(i, n));
+        match self.triangle {
+            Triangle::Lower => {
+                first.solve(upper, m, step);
+                let (a, b) = (block(self.matrix, half, 0), Matrix::of_rows(upper, step));
+                subtract_product(lower, step, [n - half, m, half], a, b);
+                second.solve(lower, m, step);
+            }
+            Triangle::Upper => {
+                second.solve(lower, m, step);
+                let (a, b) = (block(self.matrix, 0, half), Matrix::of_rows(lower, step));
+                subtract_product(upper, step, [half, m, n - half], a, b);
+                first.solve(upper, m, step);
+            }
+        }
+    }
+}
+
+struct Substitute<'a, 'x, T>(Triangular<'a, T>, &'x mut [T], usize, usize);
+
+impl<T: Large> NullaryFnOnce for Substitute<'_, '_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn call(self) {
+        let Self(a, x, m, step) = self;
+        let mut factors = [[T::of(0.0); TRIANGLE]; TRIANGLE];
+        for (i, row) in factors[..a.n].iter_mut().enumerate() {
+            let known = match a.triangle {
+                Triangle::Lower => 0..i + 1,
+                Triangle::Upper => i..a.n,
+            };
+            for j in known {
+                row[j] = a.matrix.at(i, j);
+            }
+        }
+        let mut at = 0;
+        while at + 32 <= m {
+            substitute::<T, 32>(&factors, a, &mut x[at..], step);
+            at += 32;
+        }
+        while at + 8 <= m {
+            substitute::<T, 8>(&factors, a, &mut x[at..], step);
+            at += 8;
+        }
+        while at < m {
+            substitute::<T, 1>(&factors, a, &mut x[at..], step);
+            at += 1;
+        }
+    }
+}
+
+/// Solves for some columns, each row of which stays in registers.
+#[inline(always)]
+fn substitute<T: Large, const COLUMNS: usize>(
+    factors: &[[T; TRIANGLE]; TRIANGLE],
+    a: Triangular<'_, T>,
+    x: &mut [T],
+    step: usize,
+) {
+    for i in 0..a.n {
+        let (row, known) = match a.triangle {
+            Triangle::Lower => (i, 0..i),
+            Triangle::Upper => (a.n - 1 - i, a.n - i..a.n),
+        };
+        let mut own = [T::of(0.0); COLUMNS];
+        own.copy_from_slice(&x[row * step..][..COLUMNS]);
+        for j in known {
+            let factor = factors[row][j];
+            let other = &x[j * step..][..COLUMNS];
+            for (own, &other) in own.iter_mut().zip(other) {
+                *own = *own - factor * other;
+            }
+        }
+        if !a.has_ones {
+            let pivot = factors[row][row];
+            own.iter_mut().for_each(|own| *own = *own / pivot);
+        }
+        x[row * step..][..COLUMNS].copy_from_slice(&own);
+    }
+}
+
+// ----- symmetric matrices
+
+/// Computes the upper factor U of `Uᵀ U` in place, of a matrix of order n whose upper part counts and whose rows are
+/// `step` apart. The error is the row without one.
+pub(super) fn cholesky<T: Large>(a: &mut [T], n: usize, step: usize) -> Result<(), usize> {
+    if n <= SYMMETRIC {
+        return Arch::new().dispatch(Roots(a, n, step));
+    }
+    let half = (n / 2).next_multiple_of(TRIANGLE);
+    let others = n - half;
+    cholesky(a, half, step)?;
+    let (upper, lower) = a.split_at_mut(half * step);
+    let mut factor = vec![T::of(0.0); half * half];
+    for (i, row) in factor.chunks_exact_mut(half).enumerate() {
+        row[i..].copy_from_slice(&upper[i * step + i..i * step + half]);
+    }
+    let triangle = Triangular {
+        n: half,
+        matrix: Matrix::of_rows(&factor, half).transposed(),
+        triangle: Triangle::Lower,
+        has_ones: false,
+    };
+    triangle.solve(&mut upper[half..], others, step);
+    let beside = Matrix::of_rows(&upper[half..], step);
+    for first in (0..others).step_by(STRIP) {
+        let rows = STRIP.min(others - first);
+        let b = block(beside, 0, first);
+        let out = &mut lower[first * step + half + first..];
+        subtract_product(out, step, [rows, others - first, half], b.transposed(), b);
+    }
+    cholesky(&mut lower[half..], others, step).map_err(|k| half + k)
+}
+
+struct Roots<'a, T>(&'a mut [T], usize, usize);
+
+impl<T: Large> NullaryFnOnce for Roots<'_, T> {
+    type Output = Result<(), usize>;
+    #[inline(always)]
+    fn call(self) -> Self::Output {
+        let Self(a, n, step) = self;
+        for k in 0..n {
+            let (upper, lower) = a.split_at_mut(((k + 1) * step).min(a.len()));
+            let own = &mut upper[k * step..][..n];
+            if !(own[k] > T::of(0.0) && own[k].to_f64().is_finite()) {
+                return Err(k);
+            }
+            let pivot = Numbers::sqrt(own[k]);
+            own[k] = pivot;
+            for x in &mut own[k + 1..] {
+                *x = *x / pivot;
+            }
+            for (i, row) in (k + 1..n).zip(lower.chunks_mut(step)) {
+                let factor = own[i];
+                for (x, &own) in row[i..n].iter_mut().zip(&own[i..]) {
+                    *x = *x - factor * own;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+// ----- elimination with exchanges of rows
+
+/// Computes the factors of a matrix `[m, n]` in place, and the row of each row.
+pub(super) fn lu<T: Large>(a: &mut [T], m: usize, n: usize, rows: &mut [i64]) {
+    for (i, row) in rows.iter_mut().enumerate() {
+        *row = i as i64;
+    }
+    let size = m.min(n);
+    let mut memory = vec![T::of(0.0); PANEL.min(size) * m];
+    let mut pivots = [0; PANEL];
+    for first in (0..size).step_by(PANEL) {
+        let (width, height) = (PANEL.min(size - first), m - first);
+        let (end, pivots) = (first + width, &mut pivots[..width]);
+        // Its columns are neighbours in memory.
+        let panel = &mut memory[..width * height];
+        let own = first * n + first;
+        transpose((&a[own..], n), [height, width], (panel, height));
+        eliminate(panel, height, 0, pivots);
+        for (k, &pivot) in pivots.iter().enumerate() {
+            if pivot != k {
+                rows.swap(first + k, first + pivot);
+                let (upper, lower) = a.split_at_mut((first + pivot) * n);
+                upper[(first + k) * n..][..n].swap_with_slice(&mut lower[..n]);
+            }
+        }
+        transpose((panel, height), [width, height], (&mut a[own..], n));
+        let others = n - end;
+        if others == 0 {
+            continue;
+        }
+        let columns = Matrix::of_rows(panel, height).transposed();
+        let (upper, lower) = a.split_at_mut(end * n);
+        let beside = &mut upper[first * n + end..];
+        unit_lower(columns, width).solve(beside, others, n);
+        if height > width {
+            let (a, b) = (block(columns, width, 0), Matrix::of_rows(beside, n));
+            subtract_product(&mut lower[end..], n, [height - width, others, width], a, b);
+        }
+    }
+}
+
+fn unit_lower<T: Large>(matrix: Matrix<'_, T>, n: usize) -> Triangular<'_, T> {
+    Triangular {
+        n,
+        matrix,
+        triangle: Triangle::Lower,
+        has_ones: true,
+    }
+}
+
+/// Eliminates below the diagonal of columns of m elements, which begins at the element `top` of the first. `pivots`
+/// become the rows that were exchanged with each of those from `top` on.
+fn eliminate<T: Large>(columns: &mut [T], m: usize, top: usize, pivots: &mut [usize]) {
+    let count = pivots.len();
+    if count <= COLUMNS {
+        return Arch::new().dispatch(Eliminate(columns, m, top, pivots));
+    }
+    let half = (count / 2).next_multiple_of(COLUMNS);
+    let others = count - half;
+    let (left, right) = columns.split_at_mut(half * m);
+    let (first, second) = pivots.split_at_mut(half);
+    eliminate(left, m, top, first);
+    exchange(right, m, top, first);
+    let factors = Matrix::of_rows(&left[top..], m).transposed();
+    let mut beside = vec![T::of(0.0); half * others];
+    for (j, column) in right.chunks_exact(m).enumerate() {
+        for (i, &x) in column[top..][..half].iter().enumerate() {
+            beside[i * others + j] = x;
+        }
+    }
+    unit_lower(factors, half).solve(&mut beside, others, others);
+    for (j, column) in right.chunks_exact_mut(m).enumerate() {
+        for (i, x) in column[top..][..half].iter_mut().enumerate() {
+            *x = beside[i * others + j];
+        }
+    }
+    let below = top + half;
+    if below < m {
+        let a = Matrix::of_rows(&beside, others).transposed();
+        let b = Matrix::of_rows(&left[below..], m);
+        subtract_product(&mut right[below..], m, [others, m - below, half], a, b);
+    }
+    eliminate(right, m, below, second);
+    exchange(left, m, below, second);
+}
+
+/// Exchanges elements of columns.
+fn exchange<T>(columns: &mut [T], m: usize, top: usize, pivots: &[usize]) {
+    for column in columns.chunks_exact_mut(m) {
+        for (k, &pivot) in pivots.iter().enumerate() {
+            column.swap(top + k, pivot);
+        }
+    }
+}
+
+struct Eliminate<'a, T>(&'a mut [T], usize, usize, &'a mut [usize]);
+
+impl<T: Large> NullaryFnOnce for Eliminate<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn call(self) {
+        let Self(columns, m, top, pivots) = self;
+        for k in 0..pivots.len() {
+            let row = top + k;
+            let pivot = row + largest(&columns[k * m..][row..m]);
+            pivots[k] = pivot;
+            if pivot != row {
+                for column in columns.chunks_exact_mut(m) {
+                    column.swap(row, pivot);
+                }
+            }
+            let (upper, lower) = columns.split_at_mut((k + 1) * m);
+            let own = &mut upper[k * m + row..];
+            let (pivot, own) = own.split_first_mut().expect("the pivot");
+            // Below a zero there are zeros.
+            if *pivot != T::of(0.0) {
+                let pivot = *pivot;
+                own.iter_mut().for_each(|x| *x = *x / pivot);
+            }
+            for column in lower.chunks_exact_mut(m) {
+                let (&mut factor, column) = column[row..].split_first_mut().expect("its row");
+                for (x, &own) in column.iter_mut().zip(&*own) {
+                    *x = *x - factor * own;
+                }
+            }
+        }
+    }
+}
+
+/// Returns the place of the first of the largest elements; of the first element if that is not a number.
+#[inline(always)]
+fn largest<T: Large>(x: &[T]) -> usize {
+    const LANES: usize = 16;
+    let mut sizes = [T::of(0.0); LANES];
+    let (whole, rest) = x.as_chunks::<LANES>();
+    for x in whole {
+        for (size, &x) in sizes.iter_mut().zip(x) {
+            *size = Numbers::max(*size, Numbers::abs(x));
+        }
+    }
+    let all = rest.iter().map(|&x| Numbers::abs(x)).chain(sizes);
+    let most = all.fold(T::of(0.0), Numbers::max);
+    match Numbers::abs(x[0]) < most {
+        true => { x.iter() }.position(|&x| Numbers::abs(x) == most),
+        false => None,
+    }
+    .unwrap_or(0)
+}
