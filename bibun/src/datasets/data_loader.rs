@@ -499,8 +499,9 @@ fn expect_same_plan(world: &Communicator, plan: &Plan, cursor: Cursor) {
     let all = world.gather_bytes(&bytes);
     for (rank, theirs) in all.iter().enumerate() {
         let (first, theirs) = (all[0].as_chunks::<8>().0, theirs.as_chunks::<8>().0);
-        let pairs = own.iter().zip(first.iter().zip(theirs));
-        for ((name, _), (first, theirs)) in pairs.filter(|(_, (first, theirs))| first != theirs) {
+        let mut pairs = own.iter().zip(first.iter().zip(theirs));
+        let differs = pairs.find(|(_, (first, theirs))| first != theirs);
+        if let Some(((name, _), (first, theirs))) = differs {
             let [first, theirs] = [first, theirs].map(|&bytes| u64::from_le_bytes(bytes));
             let what = format!(
                 "the processes divide different data: {name} is {first} on process 0 and {theirs} on \
