@@ -281,6 +281,10 @@ fn examples() {
     };
     assert!(accuracy(&alone) > 0.5, "{alone}");
     let together = example("private_mpi", 2);
+    // What is counted is the batch of all.
+    let spent = |said: &str| said.split([':', ',']).skip(1).take(2).collect::<String>();
+    assert!(spent(&alone).contains("ε = "), "{alone}");
+    assert_eq!(spent(&alone), spent(&together));
     assert!(
         (accuracy(&alone) - accuracy(&together)).abs() < 0.011,
         "{alone} {together}"

@@ -84,7 +84,7 @@ pub use function::{
 pub use history::{History, history};
 pub use hooks::{FunctionEvent, HookHandle, Phase, detect_anomaly, with_hook};
 pub use node::{Creator, HistoryEntry};
-pub use randomness::Randomness;
+pub use randomness::{BatchPart, Randomness};
 pub use reverse::{GradOptions, gradients, gradients_with};
 pub use rules::{Replaceable, Rules};
 pub use scope::{eval_mode, is_recording, is_training, no_grad, retain, train_mode};

@@ -17,7 +17,7 @@ use crate::hooks;
 use crate::leaf::{self, Leaf, LeafOwner};
 use crate::links;
 use crate::locks;
-use crate::randomness::{self, BatchDraws};
+use crate::randomness::{self, BatchDraws, BatchPart};
 use crate::rules::{self, Rules};
 use crate::scope::{self, Mode};
 use crate::tree::Buffer;
@@ -49,6 +49,7 @@ pub struct Scopes {
     detects_anomaly: bool,
     rules: Rules,
     batch: Vec<BatchDraws>,
+    part: Option<BatchPart>,
 }
 
 impl Scopes {
@@ -60,6 +61,7 @@ impl Scopes {
             detects_anomaly: hooks::detects_anomaly(),
             rules: Rules::in_force(),
             batch: randomness::batch(),
+            part: randomness::part(),
         }
     }
 
@@ -68,6 +70,7 @@ impl Scopes {
         let attended = self.detects_anomaly || !self.rules.is_empty() || hooks::are_any();
         let inside = || scope::attended_if(attended, f);
         let inside = || randomness::in_batch(self.batch.clone(), inside);
+        let inside = || randomness::in_part(self.part, inside);
         let inside = || rules::with_in_force(self.rules.clone(), inside);
         let inside = || hooks::detecting_anomaly(self.detects_anomaly, inside);
         scope::within(self.mode, || scope::at_least(self.level, inside))

@@ -16,6 +16,7 @@ use super::{Batch, DataError, Dataset};
 use crate::call::calling;
 use crate::error::{Error, attempt, raise};
 use crate::parallel::Communicator;
+use crate::randomness::BatchPart;
 use crate::serializers::{State, StateError, Stateful};
 use crate::surroundings::Scopes;
 
@@ -54,6 +55,8 @@ pub struct DataLoader<D: Dataset> {
     plan: Plan,
     /// The position of the consumer.
     cursor: Cursor,
+    /// The processes that the data is divided among, if it is.
+    world: Option<Communicator>,
     /// The share of this process in the last batch.
     share: Share,
     ahead: usize,
@@ -79,6 +82,7 @@ struct Plan {
 struct Share {
     examples: usize,
     weight: f64,
+    part: BatchPart,
 }
 
 /// The position of a batch.
@@ -124,9 +128,11 @@ impl<D: Dataset> DataLoader<D> {
                 epoch: 0,
                 position: 0,
             },
+            world: None,
             share: Share {
                 examples: 0,
                 weight: 1.0,
+                part: BatchPart::new(0..0, 0),
             },
             ahead: 0,
             threads: 0,
@@ -179,6 +185,9 @@ impl<D: Dataset> DataLoader<D> {
     /// process without an example in a batch, because there are fewer than processes, gets the first one
     /// with a weight of zero, so that it can take part in the step.
     ///
+    /// All processes must have the same data, batch size, seed and position. They compare them when the first
+    /// batch is requested, and again after a state is loaded: so that request is a collective.
+    ///
     /// ```
     /// use bibun::datasets::DataLoader;
     /// use bibun::parallel::local;
@@ -192,6 +201,7 @@ impl<D: Dataset> DataLoader<D> {
     #[must_use]
     pub fn shard(mut self, processes: &Communicator) -> Self {
         self.plan.process = [processes.rank(), processes.size()];
+        self.world = Some(processes.clone());
         self.pipeline = None;
         self
     }
@@ -209,6 +219,30 @@ impl<D: Dataset> DataLoader<D> {
         self.share.examples
     }
 
+    /// Returns the part of the batch of all processes that the last batch of this process is. A step in a loop
+    /// of one's own is to be [run](BatchPart::run) in it, so that dropout and the like draw for each example
+    /// what they would draw on one process; a [`Trainer`](crate::training::Trainer) does so.
+    ///
+    /// ```
+    /// use bibun::array::Generator;
+    /// use bibun::datasets::DataLoader;
+    /// use bibun::functions::dropout;
+    /// use bibun::parallel::local;
+    /// let masked = |processes| {
+    ///     let parts = local::run(processes, |world| {
+    ///         let mut loader = DataLoader::new(vec![1.0; 10], 10).shard(&world);
+    ///         let x = loader.next_batch().unwrap();
+    ///         let random = &mut Generator::new(0);
+    ///         loader.part().run(|| dropout(&x, 0.5, random)).to_vec::<f64>()
+    ///     });
+    ///     parts.concat()
+    /// };
+    /// assert_eq!(masked(3), masked(1));
+    /// ```
+    pub fn part(&self) -> BatchPart {
+        self.share.part
+    }
+
     /// Makes up to `batches` batches, but at least one for each thread, ahead on `threads` threads.
     /// With 0 threads, each batch is made when it is requested.
     #[must_use]
@@ -223,7 +257,16 @@ impl<D: Dataset> DataLoader<D> {
     /// # Errors
     /// Returns an error if an example cannot be read or examples do not fit together. The batch is
     /// then skipped: the next call returns the one after it.
+    ///
+    /// # Panics
+    /// Panics if the data is [divided](Self::shard) and the processes have other data or settings, or do not
+    /// come together.
+    #[track_caller]
     pub fn next_batch(&mut self) -> Result<Batch<D>, DataError> {
+        if let (Some(world), None) = (&self.world, &self.pipeline) {
+            let _called = calling("DataLoader");
+            expect_same_plan(world, &self.plan, self.cursor);
+        }
         let pipeline = self.pipeline.get_or_insert_with(|| {
             let schedule = Schedule {
                 plan: self.plan.clone(),
@@ -402,7 +445,17 @@ impl Plan {
             std::cmp::Ordering::Equal => 1.0,
             _ => (examples * size) as f64 / range.len() as f64,
         };
-        Share { examples, weight }
+        let first = self.own(range).start - range.start;
+        // A process without an example has the first one.
+        let part = match examples {
+            0 => BatchPart::new(0..1, range.len()),
+            _ => BatchPart::new(first..first + examples, range.len()),
+        };
+        Share {
+            examples,
+            weight,
+            part,
+        }
     }
 
     fn after(&self, cursor: Cursor) -> Cursor {
@@ -420,6 +473,41 @@ impl Plan {
         match self.drop_last {
             true => self.examples - self.examples % self.batch_size,
             false => self.examples,
+        }
+    }
+}
+
+/// Checks that all processes divide the same batches.
+#[track_caller]
+fn expect_same_plan(world: &Communicator, plan: &Plan, cursor: Cursor) {
+    let own = [
+        ("the number of examples", plan.examples as u64),
+        ("the batch size", plan.batch_size as u64),
+        (
+            "the order (0 as it is, 1 shuffled)",
+            u64::from(plan.shuffled),
+        ),
+        ("drop_last (0 no, 1 yes)", u64::from(plan.drop_last)),
+        ("the seed", plan.seed),
+        ("the epoch", cursor.epoch),
+        ("the position", cursor.position as u64),
+    ];
+    let bytes: Vec<u8> = own
+        .iter()
+        .flat_map(|(_, number)| number.to_le_bytes())
+        .collect();
+    let all = world.gather_bytes(&bytes);
+    for (rank, theirs) in all.iter().enumerate() {
+        let (first, theirs) = (all[0].as_chunks::<8>().0, theirs.as_chunks::<8>().0);
+        let mut pairs = own.iter().zip(first.iter().zip(theirs));
+        let differs = pairs.find(|(_, (first, theirs))| first != theirs);
+        if let Some(((name, _), (first, theirs))) = differs {
+            let [first, theirs] = [first, theirs].map(|&bytes| u64::from_le_bytes(bytes));
+            let what = format!(
+                "the processes divide different data: {name} is {first} on process 0 and {theirs} on \
+                 process {rank}; all must have the same data and settings"
+            );
+            raise(Error::argument("DataLoader", what));
         }
     }
 }

@@ -167,6 +167,12 @@ pub trait Optimizer: Stateful + fmt::Debug + Send {
     fn is_separable(&self) -> bool {
         false
     }
+
+    /// Returns whether the update of each element depends on its own gradient and state alone, so that
+    /// different processes can update different elements of a parameter. Defaults to `false`.
+    fn is_elementwise(&self) -> bool {
+        false
+    }
 }
 
 impl<O: Optimizer + ?Sized> Optimizer for Box<O> {
@@ -196,6 +202,10 @@ impl<O: Optimizer + ?Sized> Optimizer for Box<O> {
 
     fn is_separable(&self) -> bool {
         (**self).is_separable()
+    }
+
+    fn is_elementwise(&self) -> bool {
+        (**self).is_elementwise()
     }
 }
 

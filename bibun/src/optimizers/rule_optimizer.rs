@@ -391,6 +391,19 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> Optimizer for RuleOpti
     fn is_separable(&self) -> bool {
         !R::OBSERVES && !self.hooks.measure()
     }
+
+    /// Returns `false` also for a rule that measures a parameter, as that of [`Lamb`](super::Lamb), and with a
+    /// hook that looks at more than one element.
+    fn is_elementwise(&self) -> bool {
+        let step = ParameterStep {
+            learning_rate: self.choice.learning_rate,
+            number: 1,
+            squares: [Array::scalar(0.0), Array::scalar(0.0)],
+        };
+        self.is_separable()
+            && self.hooks.are_elementwise()
+            && (self.choice.rules()).all(|rule| rule.measured(&step).is_none())
+    }
 }
 
 impl<R: UpdateRule<N, G>, const N: usize, const G: usize> Stateful for RuleOptimizer<R, N, G> {

@@ -1,5 +1,6 @@
 //! Gradients on their way: gathered into buckets, which leave as soon as they are full.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,16 +17,68 @@ use crate::variable::Variable;
 pub(super) struct Plan {
     pub(super) parameters: Vec<Parameter>,
     buckets: Vec<Bucket>,
-    /// Whether each bucket goes to the owners of its parameters, and not to all.
-    is_sharded: bool,
+    /// How the elements are divided among the processes, if each updates its part alone.
+    pub(super) division: Option<Division>,
 }
 
-/// One parameter, and who updates it if not all do.
+/// One parameter.
 #[derive(Clone, Debug)]
 pub(super) struct Parameter {
     pub(super) name: String,
     pub(super) variable: Variable,
-    pub(super) owner: usize,
+}
+
+/// How processes divide the elements of parameters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Grain {
+    /// Each gets as many elements of every bucket as the others, or one more.
+    Elements,
+    /// Each gets whole parameters, the largest first, each to the one that has least so far.
+    Parameters,
+}
+
+/// For each parameter, where the part of each process begins among its elements, and where the last one ends.
+#[derive(Debug)]
+pub(super) struct Division(Vec<Vec<usize>>);
+
+impl Division {
+    /// Returns the elements of a parameter that belong to a process.
+    pub(super) fn part(&self, parameter: usize, rank: usize) -> Range<usize> {
+        let cuts = &self.0[parameter];
+        cuts[rank]..cuts[rank + 1]
+    }
+
+    fn of(parameters: &[Parameter], buckets: &[Bucket], grain: Grain, count: usize) -> Self {
+        let size = |member: usize| parameters[member].variable.size();
+        let mut cuts = vec![Vec::new(); parameters.len()];
+        match grain {
+            Grain::Elements => {
+                for Bucket { members, .. } in buckets {
+                    let whole: usize = members.iter().map(|&member| size(member)).sum();
+                    let mut before = 0;
+                    for &member in members {
+                        let cut = |rank: usize| {
+                            (whole * rank / count).clamp(before, before + size(member))
+                        };
+                        cuts[member] = (0..=count).map(|rank| cut(rank) - before).collect();
+                        before += size(member);
+                    }
+                }
+            }
+            Grain::Parameters => {
+                let mut order: Vec<usize> = (0..parameters.len()).collect();
+                order.sort_by_key(|&member| Reverse(size(member)));
+                let mut loads = vec![0; count];
+                for member in order {
+                    let owner = (0..count).min_by_key(|&rank| loads[rank]).unwrap_or(0);
+                    loads[owner] += size(member);
+                    let cut = |rank| if rank > owner { size(member) } else { 0 };
+                    cuts[member] = (0..=count).map(cut).collect();
+                }
+            }
+        }
+        Self(cuts)
+    }
 }
 
 /// Parameters of one dtype whose gradients travel together.
@@ -40,16 +93,11 @@ impl Plan {
     pub(super) fn of(
         parameters: Vec<(String, Variable)>,
         bytes: usize,
-        owners: Option<usize>,
+        divided: Option<(Grain, usize)>,
     ) -> Self {
-        let owned = owners_of(&parameters, owners.unwrap_or(1));
-        let parameters = parameters.into_iter().zip(owned);
+        let parameters = parameters.into_iter();
         let parameters: Vec<Parameter> = parameters
-            .map(|((name, variable), owner)| Parameter {
-                name,
-                variable,
-                owner,
-            })
+            .map(|(name, variable)| Parameter { name, variable })
             .collect();
         let mut buckets: Vec<Bucket> = Vec::new();
         let mut room = 0;
@@ -68,10 +116,12 @@ impl Plan {
                 }
             }
         }
+        let division =
+            divided.map(|(grain, count)| Division::of(&parameters, &buckets, grain, count));
         Self {
             parameters,
             buckets,
-            is_sharded: owners.is_some(),
+            division,
         }
     }
 
@@ -88,34 +138,40 @@ impl Plan {
         &self.parameters[number].variable
     }
 
-    /// Returns the members of a bucket that a process owns.
-    fn owned<'a>(&'a self, bucket: &'a Bucket, rank: usize) -> impl Iterator<Item = usize> + 'a {
-        let members = bucket.members.iter().copied();
-        members.filter(move |&member| self.parameters[member].owner == rank)
+    /// Returns the members of a bucket of which a process has elements, with these.
+    fn owned<'a>(
+        &'a self,
+        division: &'a Division,
+        bucket: &'a Bucket,
+        rank: usize,
+    ) -> impl Iterator<Item = (usize, Range<usize>)> + 'a {
+        let members = bucket.members.iter();
+        let owned = members.map(move |&member| (member, division.part(member, rank)));
+        owned.filter(|(_, part)| !part.is_empty())
     }
 
-    /// Gives all processes the values that the owners have.
+    /// Gives all processes the values that each has for its part, as `own` returns them for a parameter.
     #[track_caller]
-    pub(super) fn share_values(&self, world: &Communicator) {
+    pub(super) fn share_values(&self, world: &Communicator, own: impl Fn(usize) -> Array) {
+        let Some(division) = &self.division else {
+            return;
+        };
         for bucket in &self.buckets {
-            let own: Vec<Array> = self
-                .owned(bucket, world.rank())
-                .map(|member| self.variable(member).array())
-                .collect();
+            let of_me = self.owned(division, bucket, world.rank());
+            let of_me: Vec<Array> = of_me.map(|(member, _)| own(member)).collect();
             let what = format!("the values of {}", self.named(bucket));
-            let own = packed(&own, bucket.dtype);
-            let all = world.start_gather(what, &own).wait_all();
-            for (rank, values) in all
-                .iter()
-                .enumerate()
-                .filter(|(rank, _)| *rank != world.rank())
-            {
-                let mut unpacked = Unpacked::new(values);
-                for member in self.owned(bucket, rank) {
-                    let variable = self.variable(member);
-                    let device = variable.device();
-                    variable.set_array(unpacked.next(&variable.shape()).to(device));
-                }
+            let of_me = packed(&of_me, bucket.dtype);
+            let all = world.start_gather(what, &of_me).wait_all();
+            let mut all: Vec<Unpacked<'_>> = all.iter().map(Unpacked::new).collect();
+            for &member in &bucket.members {
+                let parts = all.iter_mut().enumerate().filter_map(|(rank, values)| {
+                    let part = division.part(member, rank);
+                    (!part.is_empty()).then(|| values.next(&[part.len()].into()))
+                });
+                let parts: Vec<Array> = parts.collect();
+                let variable = self.variable(member);
+                let whole = packed(&parts, bucket.dtype).reshape(variable.shape());
+                variable.set_array(whole.to(variable.device()));
             }
         }
     }
@@ -140,19 +196,6 @@ impl Plan {
     }
 }
 
-/// Divides parameters among processes: the largest first, each to the one that has least so far.
-fn owners_of(parameters: &[(String, Variable)], count: usize) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..parameters.len()).collect();
-    order.sort_by_key(|&i| std::cmp::Reverse(parameters[i].1.size()));
-    let (mut owners, mut loads) = (vec![0; parameters.len()], vec![0; count]);
-    for i in order {
-        let least = (0..count).min_by_key(|&rank| loads[rank]).unwrap_or(0);
-        owners[i] = least;
-        loads[least] += parameters[i].1.size();
-    }
-    owners
-}
-
 /// The sum of gradients over all processes, while it is being formed.
 #[derive(Debug)]
 pub(super) struct Exchange {
@@ -166,8 +209,8 @@ pub(super) struct Exchange {
 
 impl Exchange {
     /// Runs `walk`, a backward pass, and adds up the gradients of all processes, times one over their
-    /// number. Returns for each parameter its gradient, if there is one on any process. In the leaves are
-    /// the gradients of this process.
+    /// number. Returns for each parameter its gradient, if there is one on any process; of divided ones that
+    /// of the elements of this process, as one axis. In the leaves are the gradients of this process.
     #[track_caller]
     pub(super) fn during(
         plan: &Arc<Plan>,
@@ -236,24 +279,26 @@ impl Exchange {
         let (world, dtype) = (&self.world, bucket.dtype);
         let what = format!("the gradients of {}", plan.named(bucket));
         let scale = 1.0 / world.size() as f64;
-        if plan.is_sharded {
-            let part = |rank| self.marked(plan, plan.owned(bucket, rank), dtype);
+        if let Some(division) = &plan.division {
+            let part = |rank| self.marked(plan.owned(division, bucket, rank), dtype);
             let parts = (0..world.size()).map(part).collect();
             return world.start_sums(what, parts, scale);
         }
-        let members = bucket.members.iter().copied();
-        world.start_sum(what, &self.marked(plan, members, dtype), scale)
+        let members = bucket.members.iter();
+        let members = members.map(|&member| (member, 0..plan.variable(member).size()));
+        world.start_sum(what, &self.marked(members, dtype), scale)
     }
 
-    /// Returns the gradients of some parameters, one behind the other, and for each of them whether it is
-    /// there.
-    fn marked(&self, plan: &Plan, members: impl Iterator<Item = usize>, dtype: DType) -> Array {
+    /// Returns the gradients of some elements, one behind the other, and for each parameter whether it has one.
+    fn marked(&self, members: impl Iterator<Item = (usize, Range<usize>)>, dtype: DType) -> Array {
         let (mut parts, mut marks) = (Vec::new(), Vec::new());
-        for member in members {
+        for (member, part) in members {
             let gradient = self.complete[member].clone().flatten();
             marks.push(f64::from(u8::from(gradient.is_some())));
-            let zeros = || Array::zeros(plan.variable(member).shape(), dtype);
-            parts.push(gradient.unwrap_or_else(zeros));
+            parts.push(match gradient {
+                Some(gradient) => elements(&gradient, part),
+                None => Array::zeros([part.len()], dtype),
+            });
         }
         let count = marks.len();
         parts.push(Array::from_vec(marks, [count]).cast(dtype));
@@ -271,14 +316,22 @@ impl Exchange {
         let mut sums = vec![None; plan.parameters.len()];
         for (bucket, pending) in plan.buckets.iter().zip(self.pending) {
             let sum = pending.wait();
-            let members: Vec<usize> = match plan.is_sharded {
-                true => plan.owned(bucket, self.world.rank()).collect(),
-                false => bucket.members.clone(),
+            let members: Vec<(usize, Shape)> = match &plan.division {
+                Some(division) => {
+                    let own = plan.owned(division, bucket, self.world.rank());
+                    own.map(|(member, part)| (member, [part.len()].into()))
+                        .collect()
+                }
+                None => {
+                    let members = bucket.members.iter();
+                    let members = members.map(|&member| (member, plan.variable(member).shape()));
+                    members.collect()
+                }
             };
             let mut unpacked = Unpacked::new(&sum);
             let gradients: Vec<Array> = members
                 .iter()
-                .map(|&member| unpacked.next(&plan.variable(member).shape()))
+                .map(|(_, shape)| unpacked.next(shape))
                 .collect();
             let marks = unpacked.next(&[members.len()].into());
             let marks = match marks.dtype().is_complex() {
@@ -286,7 +339,7 @@ impl Exchange {
                 false => marks,
             };
             let marks = marks.cast(DType::F64).to_vec::<f64>();
-            for ((member, gradient), mark) in members.into_iter().zip(gradients).zip(marks) {
+            for (((member, _), gradient), mark) in members.into_iter().zip(gradients).zip(marks) {
                 let device: &'static dyn Device = plan.variable(member).device();
                 sums[member] = (mark > 0.0).then(|| gradient.to(device));
             }
@@ -313,6 +366,12 @@ impl Drop for Hooks {
     fn drop(&mut self) {
         self.0.drain(..).for_each(HookHandle::remove);
     }
+}
+
+/// Returns some elements of an array as one axis.
+pub(super) fn elements(x: &Array, part: Range<usize>) -> Array {
+    let x = x.to_row_major();
+    x.reshape([x.size()]).slice(&[part.into()])
 }
 
 /// Returns the elements of arrays, one behind the other.

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use bibun_array::Array;
 use rustc_hash::FxHasher;
 
-use super::buckets::{Exchange, Parameter, Plan};
+use super::buckets::{Exchange, Grain, Parameter, Plan};
 use super::communicator::Communicator;
+use super::sharded::{Shard, bare};
 use crate::Batched;
 use crate::apply;
 use crate::call::calling;
@@ -58,6 +59,8 @@ pub struct DataParallel<O> {
     check_every: u64,
     is_sharded: bool,
     plan: Option<Arc<Plan>>,
+    /// What this process updates, if the state of the optimizer inside is divided.
+    shard: Option<Shard>,
     /// Whether the gradients in the leaves are those of all processes already.
     is_exchanged: bool,
 }
@@ -72,6 +75,7 @@ impl<O: Optimizer> DataParallel<O> {
             check_every: 100,
             is_sharded: false,
             plan: None,
+            shard: None,
             is_exchanged: false,
         }
     }
@@ -93,12 +97,19 @@ impl<O: Optimizer> DataParallel<O> {
         self
     }
 
-    /// Divides the optimizer's state: each process keeps the state of some of the parameters only, gets the
-    /// sum of their gradients, updates them, and gives the others the new values. Parameters are not
-    /// divided, so shares are as equal as whole parameters allow. The bits are the same as without.
+    /// Divides the optimizer's state: each process gets the sum of the gradients of its part of the elements,
+    /// updates them, keeps the state of them alone, and gives the others the new values (reduce-scatter, update,
+    /// all-gather). That sends what adding up all gradients sends. The bits are the same as without.
     ///
-    /// [`state`](Stateful::state) and [`load_state`](Stateful::load_state) are collectives then, of the whole
-    /// state.
+    /// If the update of each element depends on itself alone ([`Optimizer::is_elementwise`]: SGD, Adam, RMSprop
+    /// and all others that are not named here), each process has `1 / n` of the elements of every bucket,
+    /// however large the parameters are. `Lamb`, and optimizers with hooks that look at a whole parameter
+    /// (`GradientNoise`, and those that do not say otherwise), need whole parameters: then each process has
+    /// some of them, the largest first, each given to the one that has least.
+    ///
+    /// The parameters themselves have no gradients after a step. [`state`](Stateful::state) and
+    /// [`load_state`](Stateful::load_state) are collectives, of the whole state, which goes on with any other
+    /// number of processes, divided or not.
     ///
     /// # Panics
     /// The step panics if the update of a parameter depends on the gradients of others
@@ -154,12 +165,10 @@ impl<O: Optimizer> DataParallel<O> {
         let plan = match self.plan.take() {
             Some(plan) if plan.is_for(&parameters) => plan,
             _ => {
-                let owners = self.is_sharded.then(|| self.world.size());
-                let plan = Arc::new(Plan::of(parameters, self.bucket_bytes, owners));
+                let divided = self.is_sharded.then(|| (self.grain(), self.world.size()));
+                let plan = Arc::new(Plan::of(parameters, self.bucket_bytes, divided));
                 expect_same_model(&self.world, &plan);
-                if self.is_sharded {
-                    self.keep_own(&plan);
-                }
+                self.keep_own(Shard::of(&plan, self.world.rank()));
                 plan
             }
         };
@@ -170,6 +179,20 @@ impl<O: Optimizer> DataParallel<O> {
         plan
     }
 
+    /// Returns how the optimizer allows its state to be divided.
+    #[track_caller]
+    fn grain(&self) -> Grain {
+        if !self.optimizer.is_separable() {
+            let what = "the state is sharded, but this optimizer updates a parameter by the gradients of \
+                        others too, which are on other processes; use it without `sharded`";
+            raise(Error::argument("DataParallel", what));
+        }
+        match self.optimizer.is_elementwise() {
+            true => Grain::Elements,
+            false => Grain::Parameters,
+        }
+    }
+
     #[track_caller]
     fn exchange(&mut self, model: &dyn Chain, walk: impl FnOnce()) -> Vec<Option<Array>> {
         let plan = self.plan(model);
@@ -178,6 +201,11 @@ impl<O: Optimizer> DataParallel<O> {
 
     /// Puts gradients into the leaves in place of their own.
     fn put(&self, gradients: &[Option<Array>]) {
+        if let Some(shard) = &self.shard {
+            let parameters = self.parameters().iter();
+            parameters.for_each(|parameter| parameter.variable.clear_grad());
+            return shard.put(gradients);
+        }
         for (Parameter { variable, .. }, gradient) in self.parameters().iter().zip(gradients) {
             match gradient {
                 Some(gradient) => variable.set_grad(&Variable::constant(gradient)),
@@ -190,21 +218,19 @@ impl<O: Optimizer> DataParallel<O> {
         self.plan.as_ref().map_or(&[], |plan| &plan.parameters)
     }
 
-    /// Makes the step of the optimizer inside, with what belongs to it in other processes.
+    /// Makes the step of the optimizer inside by the gradients that were put.
     #[track_caller]
     fn step(&mut self, model: &dyn Chain) {
-        if !self.is_sharded {
-            return self.optimizer.update(model);
-        }
-        if !self.optimizer.is_separable() {
-            let what = "the state is sharded, but this optimizer updates a parameter by the gradients of \
-                        others too, which are on other processes; use it without `sharded`";
-            raise(Error::argument("DataParallel", what));
-        }
-        self.optimizer.update(model);
-        if let Some(plan) = &self.plan {
-            plan.share_values(&self.world);
-        }
+        let (Some(shard), Some(plan)) = (&self.shard, &self.plan) else {
+            let trained = Trained::among(self.parameters());
+            self.optimizer.update(model);
+            drop(trained);
+            return;
+        };
+        shard.take_values();
+        self.optimizer.update(shard);
+        shard.clear();
+        plan.share_values(&self.world, |parameter| shard.value(parameter));
     }
 }
 
@@ -216,9 +242,7 @@ impl<O: Optimizer> Optimizer for DataParallel<O> {
             let gradients = self.exchange(model, || ());
             self.put(&gradients);
         }
-        let trained = Trained::among(self.parameters());
         self.step(model);
-        drop(trained);
     }
 
     #[track_caller]
@@ -245,9 +269,7 @@ impl<O: Optimizer> Optimizer for DataParallel<O> {
         if self.is_sharded {
             let (loss, gradients) = evaluate();
             self.put(&gradients);
-            let trained = Trained::among(self.parameters());
             self.step(model);
-            drop(trained);
             return Variable::constant(loss);
         }
         let loss = self.optimizer.minimize(model, &mut || {
@@ -282,6 +304,10 @@ impl<O: Optimizer> Optimizer for DataParallel<O> {
 
     fn is_separable(&self) -> bool {
         self.optimizer.is_separable()
+    }
+
+    fn is_elementwise(&self) -> bool {
+        self.optimizer.is_elementwise()
     }
 }
 
@@ -475,33 +501,47 @@ impl Communicator {
 
 impl<O: Optimizer> Stateful for DataParallel<O> {
     fn state(&self) -> State {
-        match self.is_sharded {
+        match &self.shard {
             #[cfg(feature = "npz")]
-            true => {
-                super::sharded::gathered(&self.world, self.parameters(), self.optimizer.state())
-            }
+            Some(shard) => shard.gathered(&self.world, &self.optimizer.state()),
             _ => self.optimizer.state(),
         }
     }
 
     fn load_state(&mut self, state: &State) -> Result<(), StateError> {
         self.is_exchanged = false;
-        self.optimizer.load_state(state)?;
+        if self.shard.is_some() {
+            // The leaves of the shard have other shapes than the parameters in the state.
+            let own = self.optimizer.state();
+            self.optimizer.load_state(&bare(&own))?;
+            if let Err(error) = self.optimizer.load_state(state) {
+                self.optimizer.load_state(&own)?;
+                return Err(error);
+            }
+        } else {
+            self.optimizer.load_state(state)?;
+        }
         // With the next step it is divided again.
-        self.plan = None;
+        (self.plan, self.shard) = (None, None);
         Ok(())
     }
 }
 
 impl<O: Optimizer> DataParallel<O> {
-    /// Keeps the state of the parameters that this process owns.
-    fn keep_own(&mut self, plan: &Plan) {
-        let owner = super::sharded::owner(&plan.parameters);
-        let rank = self.world.rank();
-        let state = self.optimizer.state();
-        let own = state.filter(|name| owner(name).is_none_or(|owner| owner == rank));
-        let kept = self.optimizer.load_state(&own);
-        kept.expect("a part of the optimizer's own state fits");
+    /// Keeps the state of what this process updates from now on.
+    #[track_caller]
+    fn keep_own(&mut self, shard: Option<Shard>) {
+        if self.shard.is_none() && shard.is_none() {
+            return;
+        }
+        let whole = self.state();
+        let own = shard.as_ref().map(|shard| shard.cut(&whole));
+        // What the optimizer knows of leaves with these names is forgotten.
+        for state in [&bare(&whole), own.as_ref().unwrap_or(&whole)] {
+            let kept = self.optimizer.load_state(state);
+            kept.expect("a part of the optimizer's own state fits");
+        }
+        self.shard = shard;
     }
 }
 

@@ -3,6 +3,7 @@
 use std::error::Error;
 
 use crate::datasets::{Batch, DataLoader, Dataset};
+use crate::randomness::BatchPart;
 use crate::serializers::Stateful;
 
 /// An error from outside of the program: files, data, devices.
@@ -28,6 +29,12 @@ pub trait BatchSource: Stateful {
         1.0
     }
 
+    /// Returns the part of the whole batch that the last batch of this process is, for which the step draws
+    /// its random numbers; see [`DataLoader::part`]. Defaults to none.
+    fn part(&self) -> Option<BatchPart> {
+        None
+    }
+
     /// Returns the number of passes so far, including the completed fraction of the current one.
     fn epoch(&self) -> f64;
 
@@ -49,6 +56,10 @@ impl<D: Dataset> BatchSource for DataLoader<D> {
 
     fn share(&self) -> f64 {
         Self::share(self)
+    }
+
+    fn part(&self) -> Option<BatchPart> {
+        Some(Self::part(self))
     }
 
     fn epoch(&self) -> f64 {

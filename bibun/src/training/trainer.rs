@@ -24,6 +24,7 @@ use crate::history::{History, history};
 use crate::links::Chain;
 use crate::optimizers::Optimizer;
 use crate::parallel::Communicator;
+use crate::randomness::in_part;
 use crate::scope::train_mode;
 use crate::serializers::{FileError, State, StateError, Stateful, load_snapshot};
 use crate::tree::Tree;
@@ -588,7 +589,9 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
         interrupts: Option<&Interrupts>,
         elapsed: impl Fn() -> Duration,
     ) -> Result<(), TrainingError> {
-        let (batch, mut examples) = self.source.next_batch().map_err(TrainingError::Data)?;
+        // The first one is compared with those of the other processes.
+        let next = error::together(|| self.source.next_batch())?;
+        let (batch, mut examples) = next.map_err(TrainingError::Data)?;
         self.learn(&batch, examples)?;
         let mut now = elapsed();
         if let Some(world) = &self.world {
@@ -662,10 +665,11 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
             look: graph.is_some().then_some(&mut draw),
             traced: None,
         };
-        train_mode(|| match &mut self.programs {
+        let update = || match &mut self.programs {
             None => self.train_step.update(model, batch, &mut step),
             Some(programs) => (self.train_step).update_compiled(model, batch, &mut step, programs),
-        })?;
+        };
+        in_part(self.source.part(), || train_mode(update))?;
         drawn
     }
 

@@ -8,7 +8,7 @@ use crate::batch::{self, Batched};
 use crate::call::calling;
 use crate::error::{Error, raise};
 use crate::functions::{concat, split_at};
-use crate::randomness::{Draw, Randomness};
+use crate::randomness::{Draw, Randomness, first_of_elements};
 use crate::surroundings::Surroundings;
 use crate::tree::{Leaves, Tree, for_tuples};
 use crate::variable::Variable;
@@ -222,7 +222,9 @@ pub fn vmap<A: Tree, Y: Tree>(f: impl FnOnce(&A) -> Y, x: &A) -> Y {
     let _called = calling("vmap");
     let options = VmapOptions::new();
     let (leaves, inputs) = batched(x, &options);
-    let result = run(f, x, &leaves, &inputs, Draw::Own(0));
+    let count = inputs.iter().find_map(Batched::count).unwrap_or(0);
+    let (first, _examples) = first_of_elements(count);
+    let result = run(f, x, &leaves, &inputs, Draw::Own(first));
     let out_axes = options.out_axes.of("result", &result.outputs);
     finish(&result, &out_axes)
 }
@@ -253,8 +255,9 @@ pub fn vmap_with<A: Tree, Y: Tree>(
     let (leaves, inputs) = batched(x, options);
     let count = inputs.iter().find_map(Batched::count).unwrap_or(0);
     let chunk = options.chunk_size.unwrap_or(count);
+    let (before, _examples) = first_of_elements(count);
     if chunk >= count {
-        let draw = Draw::of(options.randomness, 0);
+        let draw = Draw::of(options.randomness, before);
         let result = run(f, x, &leaves, &inputs, draw);
         let out_axes = options.out_axes.of("result", &result.outputs);
         return finish(&result, &out_axes);
@@ -270,7 +273,7 @@ pub fn vmap_with<A: Tree, Y: Tree>(
     let mut first = None;
     for i in 0..=ends.len() {
         let inputs: Vec<Batched> = chunks.iter().map(|chunks| chunks[i].clone()).collect();
-        let draw = Draw::of(options.randomness, i * chunk);
+        let draw = Draw::of(options.randomness, before + i * chunk);
         // Chunks are one run: each sees what the first has seen, and buffers change only once.
         let run = || run(&mut f, x, &leaves, &inputs, draw);
         let result = match &first {

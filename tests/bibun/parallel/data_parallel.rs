@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use bibun::array::{Array, DType, Generator};
 use bibun::links::{Chain, Linear, Link, Mlp};
-use bibun::optimizers::hooks::ClipNorm;
-use bibun::optimizers::{Adam, Eve, Lamb, Lbfgs, MomentumSgd, Optimizer, Sgd};
+use bibun::optimizers::hooks::{ClipNorm, ClipValue, GradientNoise, WeightDecay};
+use bibun::optimizers::{Adam, AdamW, Eve, Lamb, Lbfgs, MomentumSgd, Optimizer, RmsProp, Sgd};
 use bibun::parallel::{Communicator, DataParallel, Message, Transport, local};
-use bibun::serializers::{State, Stateful};
+use bibun::serializers::{State, Stateful, Value};
 use bibun::{Variable, attempt, tree_map};
 
 const EXAMPLES: usize = 12;
@@ -373,12 +373,14 @@ fn shared_weights_are_added_once() {
     assert_eq!(results, [-1.0, -1.0]);
 }
 
-/// The number of parameters that a state has moments of.
+/// The number of elements that a state has moments of.
 fn moments(state: &State) -> usize {
-    state
-        .iter()
-        .filter(|(name, _)| name.ends_with("/m"))
-        .count()
+    let moments = state.iter().filter(|(name, _)| name.ends_with("/m"));
+    let size = |value: &Value| match value {
+        Value::Array(moments) => moments.size(),
+        Value::Text(_) => 0,
+    };
+    moments.map(|(_, value)| size(value)).sum()
 }
 
 fn sharded(inner: Made, world: &Communicator) -> DataParallel<Made> {
@@ -387,9 +389,14 @@ fn sharded(inner: Made, world: &Communicator) -> DataParallel<Made> {
 
 #[test]
 fn a_divided_state_has_the_same_bits() {
-    let makes: [fn() -> Made; 3] = [
+    let makes: [fn() -> Made; 8] = [
+        || Box::new(Sgd::new(0.1).hook(WeightDecay(0.1)).hook(ClipValue(0.3))),
         || Box::new(Adam::new(0.01)),
+        || Box::new(AdamW::new(0.01)),
+        || Box::new(RmsProp::new(0.01)),
+        || Box::new(MomentumSgd::new(0.01, 0.9)),
         || Box::new(Lamb::new(0.01)),
+        || Box::new(Adam::new(0.01).hook(GradientNoise::new(0.1, 3))),
         || {
             Box::new(
                 Adam::new(0.01).group(|name| name.ends_with("bias"), |g| g.learning_rate = 0.1),
@@ -422,13 +429,14 @@ fn a_divided_state_is_saved_as_one() {
     let saved = local::run(3, |world| {
         let (model, mut optimizer) = (model(), sharded(adam(), &world));
         steps(&mut optimizer, &model, &world, 3);
-        // A third is here, as far as whole parameters allow.
+        // A third is here, though the largest parameter is almost a half.
         let own = optimizer.optimizer().state();
         let all = world
             .all_reduce(&Array::from(moments(&own) as i64))
             .item::<i64>();
-        assert_eq!((all, moments(&optimizer.state())), (6, 6));
-        assert!((1..=3).contains(&moments(&own)));
+        let count = model.parameter_count();
+        assert_eq!((all, moments(&optimizer.state())), (count as i64, count));
+        assert_eq!(moments(&own), world.share(count).len());
         let (first, state) = (values(&model), optimizer.state());
         steps(&mut optimizer, &model, &world, 2);
         (first, state, values(&model))
@@ -455,7 +463,8 @@ fn a_divided_state_is_saved_as_one() {
             optimizer.load_state(state).unwrap();
             steps(&mut optimizer, &model, &world, 2);
             let own = moments(&optimizer.optimizer().state());
-            assert_eq!(own < 6, is_sharded, "{count}");
+            let is_divided = own < model.parameter_count();
+            assert_eq!(is_divided, is_sharded, "{count}");
             values(&model)
         });
         match count {
@@ -482,5 +491,52 @@ fn a_state_that_cannot_be_divided_is_refused() {
                 "{error}"
             );
         });
+    }
+}
+
+/// Each process has its part of the elements, whatever the sizes of parameters and buckets, and goes on when its
+/// own optimizer has been used before, or a state of another kind is refused.
+#[test]
+fn every_process_keeps_its_part_of_the_elements() {
+    let sizes = [1, 1000, 3, 17];
+    let parameters = || sizes.map(|size| Variable::new(Array::ones([size], DType::F64)));
+    for (count, bytes) in [(2, 1 << 20), (3, 1 << 20), (3, 64), (5, 8000)] {
+        let kept = local::run(count, |world| {
+            let model = parameters();
+            let step = |optimizer: &mut dyn Optimizer| {
+                optimizer.minimize(&model, &mut || {
+                    let squares = model.iter().map(|w| w.square().sum(..));
+                    squares.reduce(|a, b| a + b).unwrap()
+                });
+            };
+            let mut adam = Adam::new(0.1);
+            step(&mut adam);
+            let wrapped = DataParallel::new(adam, &world);
+            let mut optimizer = wrapped.bucket_bytes(bytes).check_every(1).sharded();
+            step(&mut optimizer);
+            let kept = moments(&optimizer.optimizer().state());
+            assert_eq!(moments(&optimizer.state()), 1021);
+            let refused = optimizer.load_state(&State::new()).unwrap_err();
+            assert!(refused.to_string().contains("steps"), "{refused}");
+            step(&mut optimizer);
+            // Its own state, again.
+            let state = optimizer.state();
+            optimizer.load_state(&state).unwrap();
+            step(&mut optimizer);
+            let mut whole = Adam::new(0.1);
+            let alone = parameters();
+            for _ in 0..4 {
+                whole.minimize(&alone, &mut || {
+                    let squares = alone.iter().map(|w| w.square().sum(..));
+                    squares.reduce(|a, b| a + b).unwrap()
+                });
+            }
+            expect_close(&values(&model), &values(&alone), 1e-12, "all parts");
+            kept
+        });
+        assert_eq!(kept.iter().sum::<usize>(), 1021);
+        // One element of difference in each bucket.
+        let (least, most) = (kept.iter().min().unwrap(), kept.iter().max().unwrap());
+        assert!(most - least <= 4, "{kept:?}");
     }
 }

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use bibun::array::{Array, Generator};
 use bibun::datasets::{DataLoader, Digits};
-use bibun::functions::{accuracy, softmax_cross_entropy};
+use bibun::functions::{accuracy, dropout, softmax_cross_entropy};
 use bibun::links::{Chain, Link, Mlp};
-use bibun::optimizers::{Adam, Optimizer};
+use bibun::optimizers::{Adam, Optimizer, Sgd};
 use bibun::parallel::{Communicator, DataParallel, local};
 use bibun::training::{
     EarlyStopping, Evaluator, Goal, Log, Outcome, PrintReport, Snapshots, Step, Trainer,
@@ -205,4 +205,46 @@ fn only_the_first_has_a_folder() {
             .parallel(&world);
         attempt(|| trainer.run().unwrap()).unwrap();
     });
+}
+
+/// A training with dropout is that of one process up to rounding, whose masks belong to examples.
+#[test]
+fn dropout_does_not_depend_on_the_number_of_processes() {
+    for is_compiled in [false, true] {
+        let run = |count: usize| {
+            let all = local::run(count, |world| {
+                let digits = Digits::new(0);
+                let data = DataLoader::new(digits.images(0..22), 8)
+                    .shuffle(3)
+                    .shard(&world);
+                let model = Mlp::builder(&[784, 16, 10])
+                    .dropout(0.5)
+                    .build(&mut Generator::new(0));
+                let loss = |model: &Mlp, (x, t): &Batch, step: &mut Step<'_>| {
+                    let x = dropout(Variable::constant(x), 0.2, step.random());
+                    softmax_cross_entropy(model.forward(&x), Variable::constant(t))
+                };
+                let optimizer = DataParallel::new(Sgd::new(0.1), &world);
+                let mut trainer = Trainer::new(model, data, optimizer, loss)
+                    .until(Until::Iterations(6))
+                    .parallel(&world);
+                if is_compiled {
+                    trainer = trainer.compiled();
+                }
+                trainer.run().unwrap();
+                values(trainer.model())
+            });
+            all[0].clone()
+        };
+        let expected = run(1);
+        for count in [2, 3] {
+            let found = run(count);
+            let pairs = found.iter().zip(&expected);
+            let error = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            assert!(
+                error < 1e-5,
+                "{count} processes, compiled {is_compiled}: {error}"
+            );
+        }
+    }
 }

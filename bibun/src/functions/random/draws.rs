@@ -1,14 +1,15 @@
 //! Random numbers as constants.
 
 use bibun_array::{
-    Array, DType, Device, Distribution, Generator, Shape, cpu, is_traced, record_call, undrawn,
+    Array, DType, Device, Distribution, Generator, Index, Shape, cpu, is_traced, record_call,
+    undrawn,
 };
 
 use crate::batch::Batched;
 use crate::call::calling;
 use crate::function::{Mismatch, Spec, Variadic, no_rule};
 use crate::functions::families::{Discrete, DiscreteRule};
-use crate::randomness::element_numbers;
+use crate::randomness::{BatchPart, element_numbers, part};
 use crate::variable::Variable;
 
 /// Draws random numbers from the uniform distribution on `[low, high)`.
@@ -104,6 +105,8 @@ pub(crate) struct Random {
     /// Whether the second word is the number of a stream split from the one with the first word as
     /// its key, rather than a counter.
     is_below: bool,
+    /// The part of a batch that is drawn, and the axis of its examples.
+    part: Option<(BatchPart, usize)>,
 }
 
 impl Random {
@@ -114,22 +117,31 @@ impl Random {
         shape: Shape,
         device: &'static dyn Device,
     ) -> Self {
+        let shape = shape.addressable(name);
+        let part = part().and_then(|part| Some((part, part.axis(&shape)?)));
         Self {
             name,
             distribution,
-            shape: shape.addressable(name),
+            shape,
             device,
             is_below: false,
+            part,
         }
     }
 
     /// Draws at the generator's position, and advances the generator.
     #[track_caller]
     pub(crate) fn draw(self, generator: &mut Generator) -> Variable {
-        let blocks = self
-            .shape
-            .size()
-            .div_ceil(self.distribution.elements_per_block());
+        // A part advances the generator as the whole batch does.
+        let size = match &self.part {
+            Some((part, axis)) => {
+                let sizes = self.shape.iter().enumerate();
+                let whole = sizes.map(|(i, &size)| if i == *axis { part.whole() } else { size });
+                whole.product()
+            }
+            None => self.shape.size(),
+        };
+        let blocks = size.div_ceil(self.distribution.elements_per_block());
         let mut after = generator.clone();
         let y = self.at(Variable::constant(after.advance(blocks)));
         // The generator advances only now: if there was no memory for the numbers, none were drawn.
@@ -156,10 +168,6 @@ impl Random {
         if self.is_below {
             stream = stream.split(stream.counter());
         }
-        let (shape, distribution) = (self.shape.clone(), self.distribution);
-        if inputs.len() == 1 {
-            return stream.draw(distribution, shape, self.device);
-        }
         let numbers = inputs[1..].iter().map(|batch| {
             let first = batch
                 .to_vec::<i64>()
@@ -168,7 +176,44 @@ impl Random {
             first..first + batch.size() as u64
         });
         let numbers: Vec<_> = numbers.collect();
-        stream.draw_batch(distribution, &numbers, shape, self.device)
+        let draw = |mut stream: Generator, shape: Shape| match numbers.is_empty() {
+            true => stream.draw(self.distribution, shape, self.device),
+            false => stream.draw_batch(self.distribution, &numbers, shape, self.device),
+        };
+        let Some((part, axis)) = &self.part else {
+            return draw(stream, self.shape.clone());
+        };
+        // The examples of a part lie behind each other in the stream, as often as there are indices before
+        // their axis; each time the draw begins with a whole block.
+        let before: usize = self.shape[..*axis].iter().product();
+        let each: usize = self.shape[axis + 1..].iter().product();
+        let in_block = self.distribution.elements_per_block();
+        let batch: Vec<usize> = inputs[1..]
+            .iter()
+            .flat_map(|x| x.shape().to_vec())
+            .collect();
+        let piece = |i: usize| {
+            let from = (i * part.whole() + part.examples().start) * each;
+            let (block, skipped) = (from / in_block, from % in_block);
+            let size = part.examples().len() * each;
+            let mut stream = stream.clone();
+            stream.advance(block);
+            let drawn = draw(stream, [skipped + size].into());
+            let mut own = vec![Index::from(..); batch.len()];
+            own.push((skipped..skipped + size).into());
+            let sizes = [&batch[..], &[1, size]].concat();
+            drawn.slice(&own).to_row_major().reshape(sizes)
+        };
+        let pieces: Vec<Array> = (0..before).map(piece).collect();
+        let shape = [&batch[..], &self.shape[..]].concat();
+        match &pieces[..] {
+            [] => Array::zeros(shape, self.distribution.dtype()),
+            [only] => only.reshape(shape),
+            all => {
+                let all: Vec<&Array> = all.iter().collect();
+                bibun_array::concat(&all, batch.len() as isize).reshape(shape)
+            }
+        }
     }
 }
 

@@ -36,6 +36,10 @@ impl Hook for ClipValue {
     fn change(&self, _: &Site<'_>) -> Option<Change> {
         Some(Change::of(*self, [], [self.0]))
     }
+
+    fn is_elementwise(&self) -> bool {
+        true
+    }
 }
 
 /// Clipping by norm: all gradients together, as one vector, are limited to the length `c`:

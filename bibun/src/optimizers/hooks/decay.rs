@@ -40,6 +40,10 @@ impl Hook for WeightDecay {
     fn change(&self, _: &Site<'_>) -> Option<Change> {
         Some(Change::of(*self, [], [self.0]))
     }
+
+    fn is_elementwise(&self) -> bool {
+        true
+    }
 }
 
 /// L1 penalty: `gw ← gw + λ sign w`, a subgradient of the penalty `λ Σ |w|`; at `w = 0` it adds
@@ -74,5 +78,9 @@ impl ElementFormula<2, 1> for Lasso {
 impl Hook for Lasso {
     fn change(&self, _: &Site<'_>) -> Option<Change> {
         Some(Change::of(*self, [], [self.0]))
+    }
+
+    fn is_elementwise(&self) -> bool {
+        true
     }
 }

@@ -75,6 +75,13 @@ pub trait Hook: fmt::Debug + Send + Sync + 'static {
     fn measures(&self) -> bool {
         false
     }
+
+    /// Returns whether the change of each element depends on nothing of its parameter but this element, so that
+    /// a parameter can be updated in parts, each as one axis
+    /// ([`DataParallel::sharded`](crate::parallel::DataParallel::sharded)). Defaults to `false`.
+    fn is_elementwise(&self) -> bool {
+        false
+    }
 }
 
 /// The parameter and step at which a [`Hook`] is applied.
@@ -123,6 +130,11 @@ impl Hooks {
     /// Returns whether a hook needs gradients measured.
     pub(super) fn measure(&self) -> bool {
         self.0.iter().any(|(_, hook)| hook.measures())
+    }
+
+    /// Returns whether no hook looks at more than single elements.
+    pub(super) fn are_elementwise(&self) -> bool {
+        self.0.iter().all(|(_, hook)| hook.is_elementwise())
     }
 
     /// Returns whether a hook, by its number, needs the gradient of a parameter measured.

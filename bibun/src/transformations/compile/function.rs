@@ -28,6 +28,7 @@ use crate::error::{Error, Location, attempt, caller, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Function, Mismatch, Needs, Saved, Spec, Variadic};
 use crate::locks::lock;
+use crate::randomness::{self, BatchPart};
 use crate::reverse::Paths;
 use crate::scope;
 use crate::surroundings::{self, Captured, Found, Scopes};
@@ -247,6 +248,8 @@ pub(super) struct Signature {
     leaves: Vec<bool>,
     is_training: bool,
     is_recording: bool,
+    /// The part of a batch that random numbers are drawn for.
+    part: Option<BatchPart>,
 }
 
 impl Signature {
@@ -256,6 +259,7 @@ impl Signature {
             leaves: leaves.to_vec(),
             is_training: scope::is_training(),
             is_recording: scope::is_recording(),
+            part: randomness::part(),
         }
     }
 
@@ -263,6 +267,7 @@ impl Signature {
         let mut all = self.inputs.iter().zip(inputs);
         self.is_training == scope::is_training()
             && self.is_recording == scope::is_recording()
+            && self.part == randomness::part()
             && self.inputs.len() == inputs.len()
             && self.leaves == leaves
             && all.all(|((shape, dtype, strides, is_inline), x)| {
