@@ -3,7 +3,8 @@
 use bibun_array::{Array, DType, Triangle};
 
 use super::matrices::{
-    beside, expect_matrices, first_columns, first_rows, info, product3, t, widened,
+    beside, expect_matrices, first_columns, first_rows, info, product3, t,
+    widened_or_complex,
 };
 use super::triangular_solve;
 use crate::call::composite;
@@ -30,7 +31,7 @@ pub struct Lu {
 /// the diagonal, and an upper triangle.
 ///
 /// Shapes: a `[.., m, n]` → p `[.., m, m]`, l `[.., m, k]`, u `[.., k, n]` with `k = min(m, n)`.
-/// Types: floats; integers give f64. 16-bit floats are computed in f32.
+/// Types: floats and complex numbers; integers give f64. 16-bit floats are computed in f32.
 /// Gradient: of the square part `dL = L tril(L⁻¹ Pᵀ da U⁻¹)` (below the diagonal) and
 /// `dU = triu(L⁻¹ Pᵀ da U⁻¹) U`, of further rows and columns by `L = (Pᵀ a) U⁻¹` and `U = L⁻¹ Pᵀ a`. It is infinite or
 /// NaN where the first k columns or rows are dependent. P has none.
@@ -51,7 +52,7 @@ pub fn lu(a: impl Into<Variable>) -> Lu {
     let _whole = composite("lu");
     let a = a.into();
     let [m, n] = expect_matrices("lu", &a);
-    let (a, dtype) = widened(a);
+    let (a, dtype) = widened_or_complex(a);
     let k = m.min(n);
     let [packed, rows, _] = OfMatrices::of(Factor, [a]);
     let order = constant_beside(&[&rows], Array::arange(0, m as i64));
@@ -74,7 +75,8 @@ pub fn lu(a: impl Into<Variable>) -> Lu {
 /// each row of `Pᵀ a`; and for each matrix a number: 0; or k if the k-th element on the diagonal of U is the first
 /// that is zero; or -1 if one is not finite.
 ///
-/// Shapes: a `[.., m, n]` → the same, `[.., m]`, `[..]`. Types: floats; integers give f64; the others are i64.
+/// Shapes: a `[.., m, n]` → the same, `[.., m]`, `[..]`. Types: floats and complex numbers; integers give f64; the others
+/// are i64.
 /// Gradient: that of [`lu`]. Source: LAPACK's `getrf`; `torch.linalg.lu_factor_ex`, `jax.scipy.linalg.lu_factor`,
 /// whose pivots are exchanges one after the other, while these are a permutation.
 ///
@@ -92,7 +94,7 @@ pub fn lu_factor(a: impl Into<Variable>) -> (Variable, Variable, Variable) {
     let _whole = composite("lu_factor");
     let a = a.into();
     expect_matrices("lu_factor", &a);
-    let (a, dtype) = widened(a);
+    let (a, dtype) = widened_or_complex(a);
     let [packed, rows, info] = OfMatrices::of(Factor, [a]);
     (cast(packed, dtype), rows, info)
 }
@@ -151,6 +153,9 @@ impl MatrixRule for Factor {
 
     fn name(&self) -> &'static str {
         "lu_factor"
+    }
+    fn takes_complex(&self) -> bool {
+        true
     }
     fn saves(&self, _: Needs<'_>) -> Saved {
         Saved::NOTHING.output(0).output(1)
