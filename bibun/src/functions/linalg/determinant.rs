@@ -387,6 +387,37 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             },
         )
         .input([3, 3], -1.0..1.0),
+        Sample::of_complex(
+            "det",
+            &[([2, 3, 3].into(), [-1.0..1.0, -1.0..1.0])],
+            |x| vec![det(reference::regular(&x[0]))],
+            |x| vec![reference::complex_determinants(&reference::complex_regular(&x[0]))],
+        ),
+        Sample::of_complex(
+            "slogdet",
+            &[([2, 3, 3].into(), [-1.0..1.0, -1.0..1.0])],
+            |x| {
+                let (sign, log) = slogdet(reference::regular(&x[0]));
+                vec![sign, log]
+            },
+            |x| {
+                let det = reference::complex_determinants(&reference::complex_regular(&x[0]));
+                let size = (&det.real() * &det.real() + &det.imag() * &det.imag()).sqrt();
+                let sign = Array::complex(&(det.real() / &size), &(det.imag() / &size));
+                vec![sign, size.log()]
+            },
+        ),
+        Sample::of_complex(
+            "logdet",
+            &[([2, 2].into(), [-1.0..1.0, -1.0..1.0])],
+            |x| vec![logdet(reference::dominant(&x[0]))],
+            |x| {
+                let x = x[0].multiply(0.25) + Array::eye(2, x[0].dtype());
+                let det = reference::complex_determinants(&x);
+                let size = (&det.real() * &det.real() + &det.imag() * &det.imag()).sqrt();
+                vec![Array::complex(&size.log(), &det.angle())]
+            },
+        ),
     ]
 }
 

@@ -242,6 +242,34 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use super::reference::{self, Matrix};
     use crate::conformance::Sample;
 
+    // Of two columns, as real matrices of twice the sizes.
+    let complex_lu = |a: &Matrix| {
+        let two = |i: usize, j: usize| {
+            let (m, n) = (a.m / 2, a.n / 2);
+            Matrix::of(2, 2, |r, c| a.at(i + r * m, j + c * n))
+        };
+        let (m, n) = (a.m / 2, a.n / 2);
+        let pivot = two(0, 0).inverse();
+        let factor = |i: usize| two(i, 0).times(&pivot);
+        let minus = |a: &Matrix, b: &Matrix| Matrix::of(2, 2, |i, j| a.at(i, j) - b.at(i, j));
+        let rest = |i: usize| minus(&two(i, 1), &factor(i).times(&two(0, 1)));
+        let (one, zero) = (two(0, 0).times(&pivot), minus(&pivot, &pivot));
+        let l = |i: usize, j: usize| match (i, j) {
+            _ if i == j => one.clone(),
+            _ if i < j => zero.clone(),
+            (_, 0) => factor(i),
+            _ => rest(i).times(&rest(1).inverse()),
+        };
+        let u = |i: usize, j: usize| match (i, j) {
+            (0, _) => two(0, j),
+            (1, 1) => rest(1),
+            _ => zero.clone(),
+        };
+        let whole = |m: usize, n: usize, of: &dyn Fn(usize, usize) -> Matrix| {
+            Matrix::of(2 * m, 2 * n, |i, j| of(i % m, j % n).at(i / m, j / n))
+        };
+        vec![whole(m, n, &l), whole(n, n, &u)]
+    };
     let of = |shape: &[usize]| {
         Sample::new(
             "lu",
@@ -253,5 +281,22 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         )
         .input(shape, -1.0..1.0)
     };
-    vec![of(&[3, 3]), of(&[2, 4, 2]), of(&[2, 4])]
+    vec![
+        of(&[3, 3]),
+        of(&[2, 4, 2]),
+        of(&[2, 4]),
+        Sample::of_complex(
+            "lu",
+            &[([3, 2].into(), [-1.0..1.0, -1.0..1.0])],
+            |x| {
+                let Lu { p, l, u } = lu(reference::dominant(&x[0]));
+                // The rows stay where they are.
+                vec![matmul(p, &l), u]
+            },
+            move |x| {
+                let a = x[0].multiply(0.25) + Array::eye(3, x[0].dtype()).slice(bibun_array::s![.., ..2]);
+                reference::each_complex(&[a], |x| complex_lu(&x[0]))
+            },
+        ),
+    ]
 }

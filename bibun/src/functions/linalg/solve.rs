@@ -261,6 +261,27 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             |x| reference::each(x, |x| vec![Matrix::regular(&x[0]).inverse()]),
         )
         .input([2, 3, 3], -1.0..1.0),
+        Sample::of_complex(
+            "solve",
+            &[
+                ([2, 3, 3].into(), [-1.0..1.0, -1.0..1.0]),
+                ([2, 3, 2].into(), [-1.0..1.0, -1.0..1.0]),
+            ],
+            |x| vec![solve(reference::regular(&x[0]), &x[1])],
+            |x| {
+                let x = [reference::complex_regular(&x[0]), x[1].clone()];
+                reference::each_complex(&x, |x| vec![x[0].solve(&x[1])])
+            },
+        ),
+        Sample::of_complex(
+            "inv",
+            &[([3, 3].into(), [-1.0..1.0, -1.0..1.0])],
+            |x| vec![inv(reference::regular(&x[0]))],
+            |x| {
+                let x = [reference::complex_regular(&x[0])];
+                reference::each_complex(&x, |x| vec![x[0].inverse()])
+            },
+        ),
     ]
 }
 
