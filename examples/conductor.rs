@@ -56,7 +56,10 @@ fn main() {
         optimizer.set_learning_rate(0.05 * (1.0 - f64::from(step) / 800.0));
         let loss = optimizer.minimize(&conductor, &mut || -least(&conductor.density()));
         if step % 200 == 0 {
-            println!("step {step:3}: the eigenvalue is {:.4}", -loss.item::<f64>());
+            println!(
+                "step {step:3}: the eigenvalue is {:.4}",
+                -loss.item::<f64>()
+            );
         }
     }
 
@@ -80,7 +83,10 @@ fn main() {
     // No layer would use more conductor better than another: the gradient is that of the constraint, times λ.
     let slope = grad(least, &density).to_vec::<f64>();
     let multiplier = after / N as f64;
-    let worst = slope.iter().map(|g| (g / multiplier - 1.0).abs()).fold(0.0, f64::max);
+    let worst = slope
+        .iter()
+        .map(|g| (g / multiplier - 1.0).abs())
+        .fold(0.0, f64::max);
     println!("the gradient differs by {worst:.1e} from that of the constraint");
     assert!(worst < 1e-2);
     // The least eigenvalue is concave, so no other density is better.

@@ -66,7 +66,8 @@ impl Model {
         for step in 0..STEPS {
             let foreseen = sensors.matmul(&covariance);
             let l = cholesky(foreseen.matmul(sensors.swapaxes(0, 1)) + &noise);
-            let surprise = seen.slice(s![.., step as isize, ..]) - mean.matmul(sensors.swapaxes(0, 1));
+            let surprise =
+                seen.slice(s![.., step as isize, ..]) - mean.matmul(sensors.swapaxes(0, 1));
             let scaled = triangular_solve(&l, surprise.swapaxes(0, 1), Triangle::Lower);
             loss = loss + 0.5 * scaled.square().sum(0) + l.diagonal(0, [0, 1]).log().sum(..);
 
@@ -133,7 +134,10 @@ fn main() {
     let found = model.numbers.exp().to_vec::<f64>();
     println!("found {found:.3?} where it is {TRUTH:?}");
     for (found, truth) in found.iter().zip(TRUTH) {
-        assert!((found / truth).ln().abs() < 0.3, "{found} instead of {truth}");
+        assert!(
+            (found / truth).ln().abs() < 0.3,
+            "{found} instead of {truth}"
+        );
     }
     // It is where the likelihood is greatest, not where the truth is.
     let [own, true_one] = [&model, &Model::new(TRUTH)].map(|model| model.loss(&seen).item::<f64>());
@@ -144,6 +148,8 @@ fn main() {
     let after = error(&places(&model, &unseen), &unseen_states);
     let best = error(&places(&Model::new(TRUTH), &unseen), &unseen_states);
     let sensor = error(&unseen.slice(s![.., .., 0]), &unseen_states);
-    println!("error {before:.3} before, {after:.3} after, {best:.3} at best, {sensor:.3} of the good sensor");
+    println!(
+        "error {before:.3} before, {after:.3} after, {best:.3} at best, {sensor:.3} of the good sensor"
+    );
     assert!(after < 1.02 * best && after < 0.9 * before && after < 0.8 * sensor);
 }

@@ -76,9 +76,16 @@ fn voices(count: usize, random: &mut Generator) -> Variable {
 
 fn main() {
     let random = &mut Generator::new(1);
-    let mix = Variable::constant(Array::from([[1.0, 0.6, -0.3], [-0.4, 1.2, 0.8], [0.5, -0.7, 0.9]]));
+    let mix = Variable::constant(Array::from([
+        [1.0, 0.6, -0.3],
+        [-0.4, 1.2, 0.8],
+        [0.5, -0.7, 0.9],
+    ]));
     let recorded = |voices: &Variable| voices.matmul(mix.swapaxes(0, 1));
-    let (train, test) = (recorded(&voices(4000, random)), recorded(&voices(4000, random)));
+    let (train, test) = (
+        recorded(&voices(4000, random)),
+        recorded(&voices(4000, random)),
+    );
 
     // A bend, and any matrix by its singular values: two rotations with a stretch in between.
     let layers = vec![Layer::new(random), Layer::new(random)];
@@ -104,9 +111,13 @@ fn main() {
     // The mixed voices themselves.
     let (_, log) = slogdet(&mix);
     let apart = test.matmul(inv(&mix).swapaxes(0, 1));
-    let laplace = (2f64.sqrt() * apart.abs() + 0.5 * 2f64.ln()).sum(-1).mean(..);
+    let laplace = (2f64.sqrt() * apart.abs() + 0.5 * 2f64.ln())
+        .sum(-1)
+        .mean(..);
     let best = (laplace + log).item::<f64>();
-    println!("a normal distribution {of_normal:.3}, the flow {of_flow:.3}, the truth {best:.3} nats a point");
+    println!(
+        "a normal distribution {of_normal:.3}, the flow {of_flow:.3}, the truth {best:.3} nats a point"
+    );
     assert!(of_flow < of_normal - 0.2 && of_flow < best + 0.05);
 
     // The stretching it reckons with is that of its Jacobian, and the rotations are rotations.
@@ -122,8 +133,13 @@ fn main() {
     }
     let samples = no_grad(|| flow.rsample([1000], random));
     let back = no_grad(|| flow.bijector.forward(&flow.bijector.inverse(&samples)));
-    let error = ((back - &samples).abs() / (samples.abs() + 1.0)).max(..).item::<f64>();
-    assert!(error < 1e-9, "the inverse of the inverse is off by {error:.1e}");
+    let error = ((back - &samples).abs() / (samples.abs() + 1.0))
+        .max(..)
+        .item::<f64>();
+    assert!(
+        error < 1e-9,
+        "the inverse of the inverse is off by {error:.1e}"
+    );
 
     // Each coordinate before the flow is one voice, bent: the derivative by voices has one large element in each row.
     let unmixing = jacobian(|y: &Variable| flow.bijector.inverse(y), &(point * 0.0)).matmul(&mix);
@@ -131,7 +147,9 @@ fn main() {
     let rows = unmixing.abs().to_vec::<f64>();
     let mut heard = Vec::new();
     for row in rows.chunks(N) {
-        let most = (0..N).max_by(|&a, &b| row[a].total_cmp(&row[b])).expect("three voices");
+        let most = (0..N)
+            .max_by(|&a, &b| row[a].total_cmp(&row[b]))
+            .expect("three voices");
         let others = row.iter().sum::<f64>() - row[most];
         assert!(others < 0.2 * row[most], "{row:?}");
         heard.push(most);

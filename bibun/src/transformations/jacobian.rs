@@ -111,7 +111,11 @@ fn columns<A: Tree, Y: Container>(
 #[track_caller]
 pub fn jacobian_reverse<A: Tree, Y: Container>(f: impl FnOnce(&A) -> Y, x: &A) -> Y::Of<A> {
     let _called = calling("jacobian_reverse");
-    refuse_complex("jacobian_reverse", "argument", &float_leaves("jacobian_reverse", x));
+    refuse_complex(
+        "jacobian_reverse",
+        "argument",
+        &float_leaves("jacobian_reverse", x),
+    );
     let (y, run) = vjp(f, x);
     check_outputs("jacobian_reverse", run.outputs());
     by_rows(&y, &run, x)

@@ -123,7 +123,10 @@ mod tests {
         let slope = |x: &Variable| grad(|x| real(pow(x, &e)).sum(..), x);
         let ones = Variable::constant([C::ONE; 5]);
         let (_, second) = jvp(slope, &x, &ones);
-        assert_eq!(second.to_vec::<C>()[..3], [C::ZERO, C::ZERO, C::new(2.0, 0.0)]);
+        assert_eq!(
+            second.to_vec::<C>()[..3],
+            [C::ZERO, C::ZERO, C::new(2.0, 0.0)]
+        );
         // As a number, the exponent is the same.
         for (k, e) in exponents.into_iter().enumerate() {
             let y = pow(&x, e).to_vec::<C>()[0];

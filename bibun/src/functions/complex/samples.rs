@@ -8,8 +8,8 @@ use super::{angle, complex, conj, imag, polar, real, view_as_complex, view_as_re
 use crate::conformance::{Sample, beside};
 use crate::functions::{
     abs, broadcast_to, concat, cos, cosh, cumprod, cumsum, divide, einsum, exp, exp2, expm1, flip,
-    linear, log, log1p, log2, log10, matmul, mean, pow, prod, reciprocal, rsqrt, sigmoid, sin, sinh, slice,
-    sqrt, square, sum, take, tan, tanh, transpose, where_,
+    linear, log, log1p, log2, log10, matmul, mean, pow, prod, reciprocal, rsqrt, sigmoid, sin,
+    sinh, slice, sqrt, square, sum, take, tan, tanh, transpose, where_,
 };
 use crate::variable::Variable;
 
@@ -290,7 +290,11 @@ fn arrays() -> Vec<Sample> {
         ),
         Sample::of_complex(
             "linear",
-            &[([2, 3].into(), RANGES), ([2, 3].into(), RANGES), ([2].into(), RANGES)],
+            &[
+                ([2, 3].into(), RANGES),
+                ([2, 3].into(), RANGES),
+                ([2].into(), RANGES),
+            ],
             |x| vec![linear(&x[0], &x[1], &x[2])],
             |x| vec![product(&x[0], &x[1].transpose()) + &x[2]],
         ),

@@ -7,8 +7,8 @@ use bibun_array::Array;
 use crate::batch::Batched;
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient};
-use crate::functions::conj;
 use crate::function::{Arity, Function, Inputs, Mismatch, Needs, Outputs, Saved, Spec};
+use crate::functions::conj;
 use crate::variable::Variable;
 
 /// The rules of one function of matrices. All inputs have the same axes in front, and so have all outputs.
@@ -52,7 +52,11 @@ pub(crate) struct OfMatrices<R>(R);
 
 impl<R: MatrixRule> OfMatrices<R> {
     /// The rule's cotangents, of complex numbers with the conjugate of each derivative.
-    fn pulled(&self, cx: &Context<'_>, gy: ListOf<R::Outputs, Variable>) -> ListOf<R::Inputs, Option<Variable>> {
+    fn pulled(
+        &self,
+        cx: &Context<'_>,
+        gy: ListOf<R::Outputs, Variable>,
+    ) -> ListOf<R::Inputs, Option<Variable>> {
         if !gy.as_ref().iter().any(|gy| gy.dtype().is_complex()) {
             return self.0.vjp(cx, gy);
         }

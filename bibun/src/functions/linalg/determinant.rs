@@ -391,7 +391,11 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             "det",
             &[([2, 3, 3].into(), [-1.0..1.0, -1.0..1.0])],
             |x| vec![det(reference::regular(&x[0]))],
-            |x| vec![reference::complex_determinants(&reference::complex_regular(&x[0]))],
+            |x| {
+                vec![reference::complex_determinants(
+                    &reference::complex_regular(&x[0]),
+                )]
+            },
         ),
         Sample::of_complex(
             "slogdet",

@@ -3,8 +3,7 @@
 use bibun_array::{Array, DType, Triangle};
 
 use super::matrices::{
-    beside, expect_matrices, first_columns, first_rows, info, product3, t,
-    widened_or_complex,
+    beside, expect_matrices, first_columns, first_rows, info, product3, t, widened_or_complex,
 };
 use super::triangular_solve;
 use crate::call::composite;
@@ -294,7 +293,8 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
                 vec![matmul(p, &l), u]
             },
             move |x| {
-                let a = x[0].multiply(0.25) + Array::eye(3, x[0].dtype()).slice(bibun_array::s![.., ..2]);
+                let a = x[0].multiply(0.25)
+                    + Array::eye(3, x[0].dtype()).slice(bibun_array::s![.., ..2]);
                 reference::each_complex(&[a], |x| complex_lu(&x[0]))
             },
         ),

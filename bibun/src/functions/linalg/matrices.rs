@@ -6,8 +6,7 @@ use crate::error::{Error, mismatch, raise};
 use crate::function::Spec;
 use crate::functions::condition::first_nonzero;
 use crate::functions::{
-    broadcast_to, cast, expand_dims, matmul, slice, squeeze, swapaxes, to_differentiable,
-    to_float,
+    broadcast_to, cast, expand_dims, matmul, slice, squeeze, swapaxes, to_differentiable, to_float,
 };
 use crate::variable::Variable;
 

@@ -309,8 +309,10 @@ pub(crate) fn each_complex(x: &[Array], f: impl Fn(&[Matrix]) -> Vec<Matrix>) ->
             })
         });
         let y = f(&whole.collect::<Vec<_>>()).into_iter();
-        y.flat_map(|y| [0, y.m / 2].map(|down| Matrix::of(y.m / 2, y.n / 2, |i, j| y.at(i + down, j))))
-            .collect()
+        y.flat_map(|y| {
+            [0, y.m / 2].map(|down| Matrix::of(y.m / 2, y.n / 2, |i, j| y.at(i + down, j)))
+        })
+        .collect()
     });
     y.chunks(2)
         .map(|parts| Array::complex(&parts[0], &parts[1]))

@@ -4,8 +4,7 @@ use bibun_array::Array;
 
 use super::lu::Factor;
 use super::matrices::{
-    Pair, expect_square, expect_success, in_batch, info, pair, product3, t,
-    widened_or_complex,
+    Pair, expect_square, expect_success, in_batch, info, pair, product3, t, widened_or_complex,
 };
 use crate::call::composite;
 use crate::context::Context;

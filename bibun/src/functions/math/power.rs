@@ -4,10 +4,10 @@ use bibun_array::{Array, Number, ops};
 
 use crate::call::composite;
 use crate::function::{Fixed, Mismatch, Spec};
+use crate::functions::complex::Power as ComplexPower;
 use crate::functions::families::{
     Discrete, DiscreteRule, ElementFunction, call, element_function, function_type, method, unary,
 };
-use crate::functions::complex::Power as ComplexPower;
 use crate::functions::{Operand, constant_beside, to_differentiable, to_number};
 use crate::variable::Variable;
 
