@@ -9,7 +9,8 @@ use super::svd::svd;
 use crate::{Array, Index, cpu, matmul};
 
 /// Computes the determinants of matrices `[.., n, n]`, their signs and the logarithms of their absolute values, each
-/// `[..]`.
+/// `[..]`. Of complex numbers, the signs are of size 1, and the logarithms those of the determinants, whose
+/// imaginary parts are from -π to π.
 ///
 /// ```
 /// use bibun_array::{Array, linalg::determinants};
@@ -18,9 +19,12 @@ use crate::{Array, Index, cpu, matmul};
 /// ```
 ///
 /// # Panics
-/// Panics if the matrices are not square, or neither f32 nor f64.
+/// Panics if the matrices are not square, or neither of f32, f64 nor complex numbers.
 #[track_caller]
 pub fn determinants(a: &Array) -> [Array; 3] {
+    if a.dtype().is_complex() {
+        return super::complex::determinants(a);
+    }
     let n = expect_square("det", a);
     super::results(run(Determinants(n), &[a]))
 }
@@ -87,7 +91,7 @@ impl Determinants {
 }
 
 /// Whether a permutation is one of an odd number of exchanges.
-fn is_odd(order: &mut [i64]) -> bool {
+pub(super) fn is_odd(order: &mut [i64]) -> bool {
     let mut odd = false;
     for i in 0..order.len() {
         while order[i] != i as i64 {

@@ -16,7 +16,7 @@ const SHARED: usize = 128 * 128;
 
 /// Of what has the same bits for any number of threads. Orthogonal factors have not: they are sums that threads divide, and
 /// are computed by one.
-fn parallel(elements: usize) -> Par {
+pub(super) fn parallel(elements: usize) -> Par {
     match elements >= SHARED && rayon::current_num_threads() > 1 {
         true => Par::rayon(0),
         false => Par::Seq,

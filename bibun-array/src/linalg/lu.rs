@@ -24,9 +24,12 @@ use crate::cpu::matmul::Matrix;
 /// ```
 ///
 /// # Panics
-/// Panics if there are no two axes, or the dtype is neither f32 nor f64.
+/// Panics if there are no two axes, or the dtype is neither f32, f64 nor complex.
 #[track_caller]
 pub fn lu_factor(a: &Array) -> [Array; 3] {
+    if a.dtype().is_complex() {
+        return super::complex::lu_factor(a);
+    }
     let [m, n] = expect_matrices("lu_factor", a);
     super::results(run(Lu { m, n }, &[a]))
 }
@@ -44,6 +47,9 @@ pub fn lu_factor(a: &Array) -> [Array; 3] {
 /// Panics if the shapes or the dtypes do not fit.
 #[track_caller]
 pub fn lu_solve(lu: &Array, rows: &Array, b: &Array, transposed: bool) -> Array {
+    if lu.dtype().is_complex() {
+        return super::complex::lu_solve(lu, rows, b, transposed);
+    }
     let n = expect_square("lu_solve", lu);
     let [own, m] = expect_matrices("lu_solve", b);
     let front = |x: &Array, rank: usize| x.shape()[..x.rank().saturating_sub(rank)].to_vec();
@@ -67,9 +73,12 @@ pub fn lu_solve(lu: &Array, rows: &Array, b: &Array, transposed: bool) -> Array 
 /// ```
 ///
 /// # Panics
-/// Panics if the matrices are not square, or neither f32 nor f64.
+/// Panics if the matrices are not square, or neither of f32, f64 nor complex numbers.
 #[track_caller]
 pub fn inv(a: &Array) -> [Array; 2] {
+    if a.dtype().is_complex() {
+        return super::complex::inv(a);
+    }
     let n = expect_square("inv", a);
     super::results(run(Inverse(n), &[a]))
 }

@@ -26,7 +26,8 @@ impl Triangle {
     }
 }
 
-/// Solves `a x = b` by substitution, for matrices `[.., n, n]` and right sides `[.., n, m]`, both f32 or f64.
+/// Solves `a x = b` by substitution, for matrices `[.., n, n]` and right sides `[.., n, m]`, both f32 or f64 or
+/// complex.
 /// It is computed on the CPU.
 ///
 /// ```
@@ -40,6 +41,9 @@ impl Triangle {
 /// Panics if the shapes or the dtypes do not fit.
 #[track_caller]
 pub fn triangular_solve(a: &Array, b: &Array, triangle: Triangle) -> Array {
+    if a.dtype().is_complex() {
+        return super::complex::triangular_solve(a, b, triangle);
+    }
     let fits = match (&a.shape()[..], &b.shape()[..]) {
         ([front @ .., n, columns], [others @ .., rows, _]) => {
             front == others && n == columns && n == rows

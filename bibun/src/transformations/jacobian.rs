@@ -37,11 +37,12 @@ use crate::variable::Variable;
 /// ```
 ///
 /// # Panics
-/// Panics if `x` has no Variable or has one that is not a float, or if a result is not a float.
+/// Panics if `x` has no Variable or has one that is not a float, or if a result is not a float. (Complex
+/// numbers are two floats each: see `view_as_real`.)
 #[track_caller]
 pub fn jacobian<A: Tree, Y: Container>(f: impl FnOnce(&A) -> Y, x: &A) -> Y::Of<A> {
     let _called = calling("jacobian");
-    float_leaves("jacobian", x);
+    refuse_complex("jacobian", "argument", &float_leaves("jacobian", x));
     let (y, run) = vjp(|x| scope::retain(|| f(x)), x);
     check_outputs("jacobian", run.outputs());
     if total(run.leaves()) > total(run.outputs()) {
@@ -71,6 +72,7 @@ pub fn jacobian<A: Tree, Y: Container>(f: impl FnOnce(&A) -> Y, x: &A) -> Y::Of<
 pub fn jacobian_forward<A: Tree, Y: Container>(f: impl FnOnce(&A) -> Y, x: &A) -> Y::Of<A> {
     let _called = calling("jacobian_forward");
     let leaves = float_leaves("jacobian_forward", x);
+    refuse_complex("jacobian_forward", "argument", &leaves);
     columns("jacobian_forward", f, x, leaves)
 }
 
@@ -109,7 +111,11 @@ fn columns<A: Tree, Y: Container>(
 #[track_caller]
 pub fn jacobian_reverse<A: Tree, Y: Container>(f: impl FnOnce(&A) -> Y, x: &A) -> Y::Of<A> {
     let _called = calling("jacobian_reverse");
-    float_leaves("jacobian_reverse", x);
+    refuse_complex(
+        "jacobian_reverse",
+        "argument",
+        &float_leaves("jacobian_reverse", x),
+    );
     let (y, run) = vjp(f, x);
     check_outputs("jacobian_reverse", run.outputs());
     by_rows(&y, &run, x)
@@ -212,12 +218,30 @@ fn joined(a: &Shape, b: &Shape) -> Shape {
 
 #[track_caller]
 fn check_outputs(function: &'static str, outputs: &Leaves) {
+    refuse_complex(function, "result", outputs);
     for (name, y) in outputs.names.iter().zip(&outputs.variables) {
         if !y.dtype().is_float() {
             let of = if name.is_empty() { "" } else { " at " };
             let what = format!(
                 "the result{of}{name} is {}, and only floats have derivatives",
                 y.spec()
+            );
+            raise(Error::argument(function, what));
+        }
+    }
+}
+
+/// A complex number has two parts, by each of which there is a derivative.
+#[track_caller]
+fn refuse_complex(function: &'static str, what: &str, leaves: &Leaves) {
+    for (name, x) in leaves.names.iter().zip(&leaves.variables) {
+        if x.dtype().is_complex() {
+            let of = if name.is_empty() { "" } else { " at " };
+            let what = format!(
+                "the {what}{of}{name} is {}; derivatives are those by real parts: let the function \
+                 take and return these, by `view_as_complex` and `view_as_real` (jvp and vjp take \
+                 complex numbers)",
+                x.spec()
             );
             raise(Error::argument(function, what));
         }
@@ -236,11 +260,12 @@ fn check_outputs(function: &'static str, outputs: &Leaves) {
 /// ```
 ///
 /// # Panics
-/// Panics in the same cases as [`grad`].
+/// Panics in the same cases as [`grad`], and if a Variable is complex: take the parts, by `view_as_complex`.
 #[track_caller]
 pub fn hessian<A: Container>(f: impl FnOnce(&A) -> Variable, x: &A) -> A::Of<A> {
     let _called = calling("hessian");
     let leaves = float_leaves("hessian", x);
+    refuse_complex("hessian", "argument", &leaves);
     columns("hessian", |x| grad(f, x), x, leaves)
 }
 

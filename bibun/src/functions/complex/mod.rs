@@ -3,6 +3,8 @@
 //! The cotangent of a complex value `z = a + i b` is `∂L/∂a + i ∂L/∂b`, for a real `L`: the
 //! direction of steepest ascent, as in PyTorch.
 
+mod power;
+
 use bibun_array::{Array, DType, Index};
 
 use crate::batch::Batched;
@@ -14,6 +16,8 @@ use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::families::{Linear, LinearRule, method};
 use crate::functions::{Operand, atan2, cast, cos, multiply, sin, slice, stack};
 use crate::variable::Variable;
+
+pub(in crate::functions) use power::Power;
 
 /// The functions of a complex number that are linear over the real numbers.
 #[derive(Clone, Copy, Debug)]

@@ -8,8 +8,8 @@ use super::{angle, complex, conj, imag, polar, real, view_as_complex, view_as_re
 use crate::conformance::{Sample, beside};
 use crate::functions::{
     abs, broadcast_to, concat, cos, cosh, cumprod, cumsum, divide, einsum, exp, exp2, expm1, flip,
-    log, log1p, log2, log10, matmul, mean, pow, prod, reciprocal, rsqrt, sigmoid, sin, sinh, slice,
-    sqrt, square, sum, take, tan, tanh, transpose, where_,
+    linear, log, log1p, log2, log10, matmul, mean, pow, prod, reciprocal, rsqrt, sigmoid, sin,
+    sinh, slice, sqrt, square, sum, take, tan, tanh, transpose, where_,
 };
 use crate::variable::Variable;
 
@@ -289,6 +289,16 @@ fn arrays() -> Vec<Sample> {
             |x| vec![product(&x[0].conj(), &x[1].transpose())],
         ),
         Sample::of_complex(
+            "linear",
+            &[
+                ([2, 3].into(), RANGES),
+                ([2, 3].into(), RANGES),
+                ([2].into(), RANGES),
+            ],
+            |x| vec![linear(&x[0], &x[1], &x[2])],
+            |x| vec![product(&x[0], &x[1].transpose()) + &x[2]],
+        ),
+        Sample::of_complex(
             "einsum",
             &[([2, 3].into(), RANGES), ([3, 2].into(), RANGES)],
             |x| vec![einsum("ij,jk->ik", [&x[0], &x[1]])],
@@ -327,6 +337,7 @@ const OF_COMPLEX: &[&str] = &[
     "cross",
     "cumprod",
     "cumsum",
+    "det",
     "diag",
     "diagonal",
     "diagonal_scatter",
@@ -360,6 +371,7 @@ const OF_COMPLEX: &[&str] = &[
     "index_fill",
     "index_put",
     "index_put_with",
+    "inv",
     "is_finite",
     "is_inf",
     "is_nan",
@@ -367,11 +379,14 @@ const OF_COMPLEX: &[&str] = &[
     "kron",
     "ldexp",
     "length_mask",
+    "linear",
     "log",
     "log10",
     "log1p",
     "log2",
+    "logdet",
     "logistic_density",
+    "lu",
     "masked_fill",
     "masked_scatter",
     "masked_select",
@@ -418,6 +433,8 @@ const OF_COMPLEX: &[&str] = &[
     "sinh",
     "sinusoidal_positions",
     "slice",
+    "slogdet",
+    "solve",
     "split",
     "split_at",
     "split_sizes",
@@ -434,6 +451,7 @@ const OF_COMPLEX: &[&str] = &[
     "to",
     "toeplitz",
     "trace",
+    "triangular_solve",
     "tril",
     "triu",
     "unstack",

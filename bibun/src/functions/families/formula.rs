@@ -721,7 +721,11 @@ macro_rules! binary_function {
             b: impl Into<$crate::functions::Operand>,
         ) -> $crate::Variable {
             let (inputs, _whole) = $crate::functions::Operand::pair(stringify!($name), a.into(), b.into());
-            $(let inputs = inputs.map($crate::functions::$convert);)?
+            // Not by `map`: errors are at the caller's line.
+            $(
+                let [a, b] = inputs;
+                let inputs = [$crate::functions::$convert(a), $crate::functions::$convert(b)];
+            )?
             $crate::functions::families::call($Rule::function(), &[], inputs)
         }
 

@@ -8,6 +8,7 @@ use crate::batch::Batched;
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Arity, Function, Inputs, Mismatch, Needs, Outputs, Saved, Spec};
+use crate::functions::conj;
 use crate::variable::Variable;
 
 /// The rules of one function of matrices. All inputs have the same axes in front, and so have all outputs.
@@ -17,6 +18,11 @@ pub(crate) trait MatrixRule: Clone + fmt::Debug + Send + Sync + 'static {
     fn name(&self) -> &'static str;
     /// Whether 16-bit floats are cast to `f32` before, and the results back. Defaults to `false`.
     fn in_accumulator(&self) -> bool {
+        false
+    }
+    /// Whether complex numbers are taken: of those that it takes, the function must be complex differentiable, and
+    /// rules are written as if they were real (the family conjugates). Defaults to `false`.
+    fn takes_complex(&self) -> bool {
         false
     }
     /// The number of axes of the first input that are not of the batch.
@@ -45,6 +51,19 @@ pub(crate) type ListOf<A, T> = <A as Arity>::Of<T>;
 pub(crate) struct OfMatrices<R>(R);
 
 impl<R: MatrixRule> OfMatrices<R> {
+    /// The rule's cotangents, of complex numbers with the conjugate of each derivative.
+    fn pulled(
+        &self,
+        cx: &Context<'_>,
+        gy: ListOf<R::Outputs, Variable>,
+    ) -> ListOf<R::Inputs, Option<Variable>> {
+        if !gy.as_ref().iter().any(|gy| gy.dtype().is_complex()) {
+            return self.0.vjp(cx, gy);
+        }
+        let gx = self.0.vjp(cx, R::Outputs::map(gy, conj));
+        R::Inputs::map(gx, |gx| gx.map(conj))
+    }
+
     /// Applies the function.
     #[track_caller]
     pub(crate) fn of(rule: R, x: ListOf<R::Inputs, Variable>) -> ListOf<R::Outputs, Variable> {
@@ -62,6 +81,9 @@ impl<R: MatrixRule> Function for OfMatrices<R> {
     fn in_accumulator(&self) -> bool {
         self.0.in_accumulator()
     }
+    fn takes_complex(&self) -> bool {
+        self.0.takes_complex()
+    }
     fn saves(&self, needs: Needs<'_>) -> Saved {
         self.0.saves(needs)
     }
@@ -72,7 +94,7 @@ impl<R: MatrixRule> Function for OfMatrices<R> {
         self.0.forward(x)
     }
     fn vjp(&self, cx: &Context<'_>, gy: Outputs<Self, Variable>) -> Inputs<Self, Option<Variable>> {
-        self.0.vjp(cx, gy)
+        self.pulled(cx, gy)
     }
     fn jvp(
         &self,
@@ -96,7 +118,7 @@ impl<R: MatrixRule> Function for OfMatrices<R> {
         let examples = all.reduce(|a, b| a?.merged(&b?)).flatten();
         match examples.filter(|examples| examples.axis() < batch) {
             Some(examples) => {
-                let gx = self.0.vjp(cx, R::Outputs::map(gy, |gy| gy.cotangent));
+                let gx = self.pulled(cx, R::Outputs::map(gy, |gy| gy.cotangent));
                 R::Inputs::map(gx, |gx| {
                     Some(ExampleGradient::sliced(gx?, examples.clone()))
                 })

@@ -8,7 +8,7 @@ use crate::call::composite;
 use crate::context::Context;
 use crate::function::{Fixed, Needs, Saved, Spec};
 use crate::functions::families::{MatrixRule, OfMatrices};
-use crate::functions::{cast, constant_beside, diag, diagonal, matmul, tril};
+use crate::functions::{cast, constant_beside, diag, diagonal, matmul, to_float, tril};
 use crate::variable::Variable;
 
 /// Computes the lower Cholesky factor L of positive definite matrices, `a = L Lᵀ`.
@@ -88,7 +88,7 @@ pub fn cholesky_solve(b: impl Into<Variable>, l: impl Into<Variable>) -> Variabl
     let _whole = composite("cholesky_solve");
     let l = l.into();
     expect_square("cholesky_solve", &l);
-    let pair = pair("cholesky_solve", l, b.into());
+    let pair = pair("cholesky_solve", to_float(l), to_float(b.into()));
     let y = triangular_solve(&pair.a, &pair.b, Triangle::Lower);
     pair.result(triangular_solve(t(&pair.a), y, Triangle::Upper))
 }

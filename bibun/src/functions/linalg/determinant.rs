@@ -2,7 +2,7 @@
 
 use bibun_array::{Array, DType};
 
-use super::matrices::{beside, expect_square, product3, t, widened};
+use super::matrices::{beside, expect_square, product3, t, widened, widened_or_complex};
 use super::solve::inverse_or_nan;
 use super::svd::{thin, values};
 use crate::call::composite;
@@ -10,18 +10,18 @@ use crate::context::Context;
 use crate::function::{Fixed, Needs, Saved, Spec};
 use crate::functions::families::{MatrixRule, OfMatrices};
 use crate::functions::{
-    cast, constant_beside, diag, diagonal, equal, expand_dims, greater, less, logical_or, prod,
-    sum, where_,
+    cast, constant_beside, diag, diagonal, equal, expand_dims, greater, imag, less, logical_or,
+    polar, prod, real, sum, where_,
 };
 use crate::variable::Variable;
 
 /// Computes the determinants of matrices, by elimination.
 ///
 /// Shapes: a `[.., n, n]` → `[..]`; of matrices without elements, 1.
-/// Types: floats; integers give f64. 16-bit floats are computed in f32.
+/// Types: floats and complex numbers; integers give f64. 16-bit floats are computed in f32.
 /// Gradient: `gy` times the cofactors of a, which are right at singular matrices, too: they are computed from singular
 /// values. So are second derivatives. Higher ones exist where a is regular, or its singular values differ; elsewhere
-/// they are infinite or NaN.
+/// they are infinite or NaN. Of complex numbers it is `gy conj(y) a⁻ᴴ`, which is NaN where a is singular.
 /// Source: `numpy.linalg.det`.
 ///
 /// # Panics
@@ -39,16 +39,18 @@ pub fn det(a: impl Into<Variable>) -> Variable {
     let _whole = composite("det");
     let a = a.into();
     expect_square("det", &a);
-    let (a, dtype) = widened(a);
+    let (a, dtype) = widened_or_complex(a);
     let [y] = OfMatrices::of(Determinant, [a]);
     cast(y, dtype)
 }
 
-/// Computes the signs of determinants (1, 0 or -1) and the logarithms of their absolute values, which neither
-/// overflow nor underflow.
+/// Computes the signs of determinants (1, 0 or -1; of complex ones `y / |y|` or 0) and the logarithms of their absolute
+/// values, which neither overflow nor underflow.
 ///
-/// Shapes: a `[.., n, n]` → `[..]`, `[..]`. Types: floats; integers give f64. 16-bit floats are computed in f32.
-/// Gradient: `g a⁻ᵀ` of the logarithm; NaN where a is singular, whose logarithm is -∞. None of the sign.
+/// Shapes: a `[.., n, n]` → `[..]`, `[..]`. Types: floats; complex numbers, whose logarithms are real; integers give
+/// f64. 16-bit floats are computed in f32.
+/// Gradient: `g a⁻ᵀ` of the logarithm (of complex numbers `g a⁻ᴴ`); NaN where a is singular, whose logarithm is -∞. None
+/// of the sign of real numbers; of complex ones `i Im(conj(sign) g) a⁻ᴴ`.
 /// Source: `numpy.linalg.slogdet`.
 ///
 /// # Panics
@@ -63,13 +65,23 @@ pub fn det(a: impl Into<Variable>) -> Variable {
 #[track_caller]
 pub fn slogdet(a: impl Into<Variable>) -> (Variable, Variable) {
     let _whole = composite("slogdet");
-    let [sign, log] = sign_and_log("slogdet", a.into());
+    let a = a.into();
+    if a.dtype().is_complex() {
+        let log = complex_log("slogdet", a);
+        let of_size = real(&log);
+        let is_zero = equal(of_size.detach(), f64::NEG_INFINITY);
+        let sign = polar(1.0, imag(log));
+        return (where_(is_zero, 0.0, sign), of_size);
+    }
+    let [sign, log] = sign_and_log("slogdet", a);
     (sign, log)
 }
 
-/// Computes the logarithms of determinants: -∞ of singular matrices, NaN of negative determinants.
+/// Computes the logarithms of determinants: -∞ of singular matrices, NaN of negative determinants. Of complex numbers,
+/// imaginary parts are from -π to π.
 ///
-/// Shapes: a `[.., n, n]` → `[..]`. Types: floats; integers give f64. Gradient: that of [`slogdet`].
+/// Shapes: a `[.., n, n]` → `[..]`. Types: floats and complex numbers; integers give f64. Gradient: `g a⁻ᵀ`; of complex
+/// numbers `g a⁻ᴴ`. NaN where a is singular.
 /// Source: `torch.logdet`. (For positive definite matrices, twice the sum of the logarithms of the diagonal of the
 /// Cholesky factor takes half the time.)
 ///
@@ -84,7 +96,11 @@ pub fn slogdet(a: impl Into<Variable>) -> (Variable, Variable) {
 #[track_caller]
 pub fn logdet(a: impl Into<Variable>) -> Variable {
     let _whole = composite("logdet");
-    let [sign, log] = sign_and_log("logdet", a.into());
+    let a = a.into();
+    if a.dtype().is_complex() {
+        return complex_log("logdet", a);
+    }
+    let [sign, log] = sign_and_log("logdet", a);
     where_(less(sign, 0.0), f64::NAN, log)
 }
 
@@ -93,6 +109,13 @@ fn sign_and_log(function: &'static str, a: Variable) -> [Variable; 2] {
     expect_square(function, &a);
     let (a, dtype) = widened(a);
     OfMatrices::of(SignAndLog, [a]).map(|y| cast(y, dtype))
+}
+
+#[track_caller]
+fn complex_log(function: &'static str, a: Variable) -> Variable {
+    expect_square(function, &a);
+    let [log] = OfMatrices::of(ComplexLog, [a]);
+    log
 }
 
 #[derive(Clone, Debug)]
@@ -104,6 +127,9 @@ impl MatrixRule for Determinant {
 
     fn name(&self) -> &'static str {
         "det"
+    }
+    fn takes_complex(&self) -> bool {
+        true
     }
     fn saves(&self, _: Needs<'_>) -> Saved {
         Saved::NOTHING.input(0)
@@ -134,6 +160,10 @@ fn inner(a: Variable, b: Variable) -> Variable {
 }
 
 fn cofactors(a: Variable) -> Variable {
+    if a.dtype().is_complex() {
+        let [det] = OfMatrices::of(Determinant, [a.clone()]);
+        return of_each(det) * t(inverse_or_nan(a));
+    }
     let [y] = OfMatrices::of(Cofactors, [a]);
     y
 }
@@ -234,6 +264,38 @@ impl MatrixRule for Cofactors {
     }
 }
 
+/// The logarithm of the determinant of complex numbers.
+#[derive(Clone, Debug)]
+struct ComplexLog;
+
+impl MatrixRule for ComplexLog {
+    type Inputs = Fixed<1>;
+    type Outputs = Fixed<1>;
+
+    fn name(&self) -> &'static str {
+        "logdet"
+    }
+    fn takes_complex(&self) -> bool {
+        true
+    }
+    fn saves(&self, _: Needs<'_>) -> Saved {
+        Saved::NOTHING.input(0)
+    }
+    fn results(&self, [a]: [&Spec; 1]) -> [Spec; 1] {
+        [beside(a, &[])]
+    }
+    fn forward(&self, [a]: [Array; 1]) -> [Array; 1] {
+        let [_, _, log] = bibun_array::linalg::determinants(&a);
+        [log]
+    }
+    fn vjp(&self, cx: &Context<'_>, [g]: [Variable; 1]) -> [Option<Variable>; 1] {
+        [Some(of_each(g) * t(inverse_or_nan(cx.input(0))))]
+    }
+    fn jvp(&self, cx: &Context<'_>, [da]: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
+        [da.map(|da| inner(t(inverse_or_nan(cx.input(0))), da))]
+    }
+}
+
 #[derive(Clone, Debug)]
 struct SignAndLog;
 
@@ -325,6 +387,41 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             },
         )
         .input([3, 3], -1.0..1.0),
+        Sample::of_complex(
+            "det",
+            &[([2, 3, 3].into(), [-1.0..1.0, -1.0..1.0])],
+            |x| vec![det(reference::regular(&x[0]))],
+            |x| {
+                vec![reference::complex_determinants(
+                    &reference::complex_regular(&x[0]),
+                )]
+            },
+        ),
+        Sample::of_complex(
+            "slogdet",
+            &[([2, 3, 3].into(), [-1.0..1.0, -1.0..1.0])],
+            |x| {
+                let (sign, log) = slogdet(reference::regular(&x[0]));
+                vec![sign, log]
+            },
+            |x| {
+                let det = reference::complex_determinants(&reference::complex_regular(&x[0]));
+                let size = (&det.real() * &det.real() + &det.imag() * &det.imag()).sqrt();
+                let sign = Array::complex(&(det.real() / &size), &(det.imag() / &size));
+                vec![sign, size.log()]
+            },
+        ),
+        Sample::of_complex(
+            "logdet",
+            &[([2, 2].into(), [-1.0..1.0, -1.0..1.0])],
+            |x| vec![logdet(reference::dominant(&x[0]))],
+            |x| {
+                let x = x[0].multiply(0.25) + Array::eye(2, x[0].dtype());
+                let det = reference::complex_determinants(&x);
+                let size = (&det.real() * &det.real() + &det.imag() * &det.imag()).sqrt();
+                vec![Array::complex(&size.log(), &det.angle())]
+            },
+        ),
     ]
 }
 

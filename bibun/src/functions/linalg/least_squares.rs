@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::error::{Error, raise};
 use crate::function::{Fixed, Needs, Saved, Spec};
 use crate::functions::families::{MatrixRule, OfMatrices};
-use crate::functions::{cast, matmul, sum};
+use crate::functions::{cast, matmul, sum, to_float};
 use crate::variable::Variable;
 
 /// Computes the pseudoinverse of Moore and Penrose, by singular values: those below `max(m, n) ε` times the largest count as
@@ -104,7 +104,7 @@ fn pseudoinverse(function: &'static str, a: Variable, rcond: Option<f64>) -> Var
 #[track_caller]
 pub fn lstsq(a: impl Into<Variable>, b: impl Into<Variable>) -> Variable {
     let _whole = composite("lstsq");
-    let pair = pair("lstsq", a.into(), b.into());
+    let pair = pair("lstsq", to_float(a.into()), to_float(b.into()));
     let y = pseudoinverse("lstsq", pair.a.clone(), None);
     pair.result(matmul(in_batch(y, &pair.batch, 2), &pair.b))
 }

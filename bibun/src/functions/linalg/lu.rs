@@ -3,7 +3,7 @@
 use bibun_array::{Array, DType, Triangle};
 
 use super::matrices::{
-    beside, expect_matrices, first_columns, first_rows, info, product3, t, widened,
+    beside, expect_matrices, first_columns, first_rows, info, product3, t, widened_or_complex,
 };
 use super::triangular_solve;
 use crate::call::composite;
@@ -30,7 +30,7 @@ pub struct Lu {
 /// the diagonal, and an upper triangle.
 ///
 /// Shapes: a `[.., m, n]` → p `[.., m, m]`, l `[.., m, k]`, u `[.., k, n]` with `k = min(m, n)`.
-/// Types: floats; integers give f64. 16-bit floats are computed in f32.
+/// Types: floats and complex numbers; integers give f64. 16-bit floats are computed in f32.
 /// Gradient: of the square part `dL = L tril(L⁻¹ Pᵀ da U⁻¹)` (below the diagonal) and
 /// `dU = triu(L⁻¹ Pᵀ da U⁻¹) U`, of further rows and columns by `L = (Pᵀ a) U⁻¹` and `U = L⁻¹ Pᵀ a`. It is infinite or
 /// NaN where the first k columns or rows are dependent. P has none.
@@ -51,7 +51,7 @@ pub fn lu(a: impl Into<Variable>) -> Lu {
     let _whole = composite("lu");
     let a = a.into();
     let [m, n] = expect_matrices("lu", &a);
-    let (a, dtype) = widened(a);
+    let (a, dtype) = widened_or_complex(a);
     let k = m.min(n);
     let [packed, rows, _] = OfMatrices::of(Factor, [a]);
     let order = constant_beside(&[&rows], Array::arange(0, m as i64));
@@ -74,7 +74,8 @@ pub fn lu(a: impl Into<Variable>) -> Lu {
 /// each row of `Pᵀ a`; and for each matrix a number: 0; or k if the k-th element on the diagonal of U is the first
 /// that is zero; or -1 if one is not finite.
 ///
-/// Shapes: a `[.., m, n]` → the same, `[.., m]`, `[..]`. Types: floats; integers give f64; the others are i64.
+/// Shapes: a `[.., m, n]` → the same, `[.., m]`, `[..]`. Types: floats and complex numbers; integers give f64; the others
+/// are i64.
 /// Gradient: that of [`lu`]. Source: LAPACK's `getrf`; `torch.linalg.lu_factor_ex`, `jax.scipy.linalg.lu_factor`,
 /// whose pivots are exchanges one after the other, while these are a permutation.
 ///
@@ -92,7 +93,7 @@ pub fn lu_factor(a: impl Into<Variable>) -> (Variable, Variable, Variable) {
     let _whole = composite("lu_factor");
     let a = a.into();
     expect_matrices("lu_factor", &a);
-    let (a, dtype) = widened(a);
+    let (a, dtype) = widened_or_complex(a);
     let [packed, rows, info] = OfMatrices::of(Factor, [a]);
     (cast(packed, dtype), rows, info)
 }
@@ -151,6 +152,9 @@ impl MatrixRule for Factor {
 
     fn name(&self) -> &'static str {
         "lu_factor"
+    }
+    fn takes_complex(&self) -> bool {
+        true
     }
     fn saves(&self, _: Needs<'_>) -> Saved {
         Saved::NOTHING.output(0).output(1)
@@ -237,6 +241,34 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use super::reference::{self, Matrix};
     use crate::conformance::Sample;
 
+    // Of two columns, as real matrices of twice the sizes.
+    let complex_lu = |a: &Matrix| {
+        let two = |i: usize, j: usize| {
+            let (m, n) = (a.m / 2, a.n / 2);
+            Matrix::of(2, 2, |r, c| a.at(i + r * m, j + c * n))
+        };
+        let (m, n) = (a.m / 2, a.n / 2);
+        let pivot = two(0, 0).inverse();
+        let factor = |i: usize| two(i, 0).times(&pivot);
+        let minus = |a: &Matrix, b: &Matrix| Matrix::of(2, 2, |i, j| a.at(i, j) - b.at(i, j));
+        let rest = |i: usize| minus(&two(i, 1), &factor(i).times(&two(0, 1)));
+        let (one, zero) = (two(0, 0).times(&pivot), minus(&pivot, &pivot));
+        let l = |i: usize, j: usize| match (i, j) {
+            _ if i == j => one.clone(),
+            _ if i < j => zero.clone(),
+            (_, 0) => factor(i),
+            _ => rest(i).times(&rest(1).inverse()),
+        };
+        let u = |i: usize, j: usize| match (i, j) {
+            (0, _) => two(0, j),
+            (1, 1) => rest(1),
+            _ => zero.clone(),
+        };
+        let whole = |m: usize, n: usize, of: &dyn Fn(usize, usize) -> Matrix| {
+            Matrix::of(2 * m, 2 * n, |i, j| of(i % m, j % n).at(i / m, j / n))
+        };
+        vec![whole(m, n, &l), whole(n, n, &u)]
+    };
     let of = |shape: &[usize]| {
         Sample::new(
             "lu",
@@ -248,5 +280,23 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         )
         .input(shape, -1.0..1.0)
     };
-    vec![of(&[3, 3]), of(&[2, 4, 2]), of(&[2, 4])]
+    vec![
+        of(&[3, 3]),
+        of(&[2, 4, 2]),
+        of(&[2, 4]),
+        Sample::of_complex(
+            "lu",
+            &[([3, 2].into(), [-1.0..1.0, -1.0..1.0])],
+            |x| {
+                let Lu { p, l, u } = lu(reference::dominant(&x[0]));
+                // The rows stay where they are.
+                vec![matmul(p, &l), u]
+            },
+            move |x| {
+                let a = x[0].multiply(0.25)
+                    + Array::eye(3, x[0].dtype()).slice(bibun_array::s![.., ..2]);
+                reference::each_complex(&[a], |x| complex_lu(&x[0]))
+            },
+        ),
+    ]
 }

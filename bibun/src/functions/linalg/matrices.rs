@@ -6,13 +6,20 @@ use crate::error::{Error, mismatch, raise};
 use crate::function::Spec;
 use crate::functions::condition::first_nonzero;
 use crate::functions::{
-    broadcast_to, cast, expand_dims, matmul, slice, squeeze, swapaxes, to_float,
+    broadcast_to, cast, expand_dims, matmul, slice, squeeze, swapaxes, to_differentiable, to_float,
 };
 use crate::variable::Variable;
 
 /// An argument in the dtype in which it is computed, and the dtype of the result: 16-bit floats are computed in f32.
+/// Complex numbers are refused.
+#[track_caller]
 pub(super) fn widened(x: Variable) -> (Variable, DType) {
-    let x = to_float(x);
+    widened_or_complex(to_float(x))
+}
+
+/// Does the same, and takes complex numbers as well.
+pub(super) fn widened_or_complex(x: Variable) -> (Variable, DType) {
+    let x = to_differentiable(x);
     let dtype = x.dtype();
     (cast(x, dtype.accumulator()), dtype)
 }
@@ -52,9 +59,10 @@ pub(super) struct Pair {
 }
 
 /// Brings matrices and the right sides of equations together: `[.., m, n]` and `[.., m, k]`, or a single vector.
+/// Complex numbers are taken.
 #[track_caller]
 pub(super) fn pair(function: &'static str, a: Variable, b: Variable) -> Pair {
-    let (a, b) = (to_float(a), to_float(b));
+    let (a, b) = (to_differentiable(a), to_differentiable(b));
     let dtype = a.dtype().promote(b.dtype());
     let (a_spec, b_spec) = (a.spec(), b.spec());
     let inputs = [("a [.., m, n]", &a_spec), ("b [.., m, k] or [m]", &b_spec)];

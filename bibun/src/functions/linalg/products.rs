@@ -14,7 +14,7 @@ use crate::variable::Variable;
 
 /// Computes an integer power of square matrices by repeated squaring; of a negative one, that of the inverse.
 ///
-/// Shapes: a `[.., n, n]` → the same. Types: floats and integers, which must have a power that is not negative.
+/// Shapes: a `[.., n, n]` → the same. Types: numbers; of integers the power must not be negative.
 /// Gradient: that of the products, and of [`inv`]. The power 0 is the identity, with the gradient zero.
 /// Source: `numpy.linalg.matrix_power`.
 ///
@@ -31,7 +31,7 @@ pub fn matrix_power(a: impl Into<Variable>, power: i32) -> Variable {
     let _whole = composite("matrix_power");
     let a = to_number(a.into());
     let n = expect_square("matrix_power", &a);
-    if power < 0 && !a.dtype().is_float() {
+    if power < 0 && !a.dtype().is_differentiable() {
         let what = format!(
             "the power of {} is {power}; it must not be negative",
             a.dtype()

@@ -1,6 +1,6 @@
 //! Samples of matrices, and what is computed of them by plain loops in f64.
 
-use bibun_array::Array;
+use bibun_array::{Array, Complex};
 
 use crate::Variable;
 use crate::conformance::beside;
@@ -292,6 +292,62 @@ pub(crate) fn each(x: &[Array], f: impl Fn(&[Matrix]) -> Vec<Matrix>) -> Vec<Arr
         Array::from_vec(all, [&batch[..], &[first.m, first.n]].concat())
     };
     (0..results[0].len()).map(of).collect()
+}
+
+/// Does the same for complex arrays, as the real matrices `[[a, -b], [b, a]]` for `a + i b`: their products, sums and
+/// inverses are those of complex matrices.
+pub(crate) fn each_complex(x: &[Array], f: impl Fn(&[Matrix]) -> Vec<Matrix>) -> Vec<Array> {
+    let parts: Vec<Array> = x.iter().flat_map(|x| [x.real(), x.imag()]).collect();
+    let y = each(&parts, |parts| {
+        let whole = parts.chunks(2).map(|parts| {
+            let (a, b) = (&parts[0], &parts[1]);
+            Matrix::of(2 * a.m, 2 * a.n, |i, j| match (i < a.m, j < a.n) {
+                (true, true) => a.at(i, j),
+                (true, false) => -b.at(i, j - a.n),
+                (false, true) => b.at(i - a.m, j),
+                (false, false) => a.at(i - a.m, j - a.n),
+            })
+        });
+        let y = f(&whole.collect::<Vec<_>>()).into_iter();
+        y.flat_map(|y| {
+            [0, y.m / 2].map(|down| Matrix::of(y.m / 2, y.n / 2, |i, j| y.at(i + down, j)))
+        })
+        .collect()
+    });
+    y.chunks(2)
+        .map(|parts| Array::complex(&parts[0], &parts[1]))
+        .collect()
+}
+
+/// The determinants of complex matrices, by their first rows.
+pub(crate) fn complex_determinants(x: &Array) -> Array {
+    fn det(x: &[Complex<f64>], n: usize) -> Complex<f64> {
+        if n == 0 {
+            return Complex::ONE;
+        }
+        let term = |column: usize| {
+            let rest = x[n..].iter().enumerate();
+            let minor: Vec<_> = { rest }
+                .filter(|(at, _)| at % n != column)
+                .map(|(_, &x)| x)
+                .collect();
+            let sign = if column.is_multiple_of(2) { 1.0 } else { -1.0 };
+            x[column] * det(&minor, n - 1) * sign
+        };
+        (0..n).map(term).sum()
+    }
+    let n = x.shape()[x.rank() - 1];
+    let all = x.to_vec::<Complex<f64>>();
+    let dets = all.chunks(n * n).map(|x| det(x, n)).collect();
+    Array::from_vec(dets, x.shape()[..x.rank() - 2].to_vec())
+}
+
+/// A complex array as [`regular`] makes it of a Variable.
+pub(crate) fn complex_regular(x: &Array) -> Array {
+    let shape = x.shape();
+    let (m, n) = (shape[shape.rank() - 2], shape[shape.rank() - 1]);
+    let constant = Array::from_vec(Matrix::of(m, n, cyclic(m)).x, [m, n]);
+    x.multiply(0.25) + constant.cast(x.dtype())
 }
 
 /// Drops the axes of matrices of one element.

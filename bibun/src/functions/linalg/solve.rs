@@ -4,7 +4,7 @@ use bibun_array::Array;
 
 use super::lu::Factor;
 use super::matrices::{
-    Pair, expect_square, expect_success, in_batch, info, pair, product3, t, widened,
+    Pair, expect_square, expect_success, in_batch, info, pair, product3, t, widened_or_complex,
 };
 use crate::call::composite;
 use crate::context::Context;
@@ -16,8 +16,8 @@ use crate::variable::Variable;
 /// Solves `a x = b` for regular matrices a, by elimination. a is factored once, also for all gradients.
 ///
 /// Shapes: a `[.., n, n]`, b `[.., n, m]`, whose axes in front broadcast → `[.., n, m]`; or b `[n]` → `[.., n]`.
-/// Types: floats, promoted; integers give f64. 16-bit floats are computed in f32.
-/// Gradient: `gb = a⁻ᵀ gy` to b, `-gb yᵀ` to a. Source: M. B. Giles, 2008; `numpy.linalg.solve`.
+/// Types: floats and complex numbers, promoted; integers give f64. 16-bit floats are computed in f32.
+/// Gradient: `gb = a⁻ᵀ gy` to b, `-gb yᵀ` to a; of complex numbers with conjugates, `gb = a⁻ᴴ gy` and `-gb yᴴ`. Source: M. B. Giles, 2008; `numpy.linalg.solve`.
 ///
 /// # Panics
 /// Panics if a is not square, the shapes do not fit, or a matrix is singular or not finite; in a compiled
@@ -74,8 +74,9 @@ fn solution(function: &'static str, a: Variable, b: Variable) -> (Variable, Vari
 
 /// Computes the inverse of matrices. (To solve equations, [`solve`] takes less time and rounds less.)
 ///
-/// Shapes: a `[.., n, n]` → the same. Types: floats; integers give f64. 16-bit floats are computed in f32.
-/// Gradient: `-yᵀ gy yᵀ`. Source: M. B. Giles, 2008; `numpy.linalg.inv`.
+/// Shapes: a `[.., n, n]` → the same. Types: floats and complex numbers; integers give f64. 16-bit floats are computed
+/// in f32.
+/// Gradient: `-yᵀ gy yᵀ`; of complex numbers `-yᴴ gy yᴴ`. Source: M. B. Giles, 2008; `numpy.linalg.inv`.
 ///
 /// # Panics
 /// Panics if a is not square, or a matrix is singular or not finite; in a compiled function, its inverse is then
@@ -97,7 +98,7 @@ pub fn inv(a: impl Into<Variable>) -> Variable {
 /// Computes the inverses of [`inv`], and of each matrix the number of [`solve_ex`]. The inverse of a singular matrix
 /// is NaN.
 ///
-/// Shapes: a `[.., n, n]` → the same, `[..]`. Types: floats; integers give f64; i64. Gradient: that of [`inv`].
+/// Shapes: a `[.., n, n]` → the same, `[..]`. Types: floats and complex numbers; integers give f64; i64. Gradient: that of [`inv`].
 ///
 /// # Panics
 /// Panics if a is not square.
@@ -116,7 +117,7 @@ pub fn inv_ex(a: impl Into<Variable>) -> (Variable, Variable) {
 #[track_caller]
 fn inverse(function: &'static str, a: Variable) -> (Variable, Variable) {
     expect_square(function, &a);
-    let (a, dtype) = widened(a);
+    let (a, dtype) = widened_or_complex(a);
     let [y, info] = OfMatrices::of(Inverse, [a]);
     (cast(y, dtype), info)
 }
@@ -148,6 +149,9 @@ impl MatrixRule for Solve {
 
     fn name(&self) -> &'static str {
         "solve"
+    }
+    fn takes_complex(&self) -> bool {
+        true
     }
     fn saves(&self, needs: Needs<'_>) -> Saved {
         let factors = Saved::NOTHING.input(0).input(2).input(3);
@@ -198,6 +202,9 @@ impl MatrixRule for Inverse {
 
     fn name(&self) -> &'static str {
         "inv"
+    }
+    fn takes_complex(&self) -> bool {
+        true
     }
     fn saves(&self, _: Needs<'_>) -> Saved {
         Saved::NOTHING.output(0)
@@ -253,6 +260,27 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             |x| reference::each(x, |x| vec![Matrix::regular(&x[0]).inverse()]),
         )
         .input([2, 3, 3], -1.0..1.0),
+        Sample::of_complex(
+            "solve",
+            &[
+                ([2, 3, 3].into(), [-1.0..1.0, -1.0..1.0]),
+                ([2, 3, 2].into(), [-1.0..1.0, -1.0..1.0]),
+            ],
+            |x| vec![solve(reference::regular(&x[0]), &x[1])],
+            |x| {
+                let x = [reference::complex_regular(&x[0]), x[1].clone()];
+                reference::each_complex(&x, |x| vec![x[0].solve(&x[1])])
+            },
+        ),
+        Sample::of_complex(
+            "inv",
+            &[([3, 3].into(), [-1.0..1.0, -1.0..1.0])],
+            |x| vec![inv(reference::regular(&x[0]))],
+            |x| {
+                let x = [reference::complex_regular(&x[0])];
+                reference::each_complex(&x, |x| vec![x[0].inverse()])
+            },
+        ),
     ]
 }
 

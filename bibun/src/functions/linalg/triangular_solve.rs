@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::error::mismatch;
 use crate::function::{Fixed, Needs, Saved, Spec};
 use crate::functions::families::{MatrixRule, OfMatrices, sum_of};
-use crate::functions::{broadcast_to, cast, matmul, swapaxes, to_float, tril, triu};
+use crate::functions::{broadcast_to, cast, matmul, swapaxes, to_differentiable, tril, triu};
 use crate::variable::Variable;
 
 /// Returns the part of x that counts.
@@ -23,8 +23,8 @@ fn part(triangle: Triangle, x: Variable) -> Variable {
 /// For the transposed system, pass `a.swapaxes(-1, -2)` and the other triangle.
 ///
 /// Shapes: a `[.., n, n]`, b `[.., n, m]`, whose axes in front broadcast → `[.., n, m]`.
-/// Types: floats, promoted; integers give f64.
-/// Gradient: `gb = a⁻ᵀ gy` to b, and the triangle of `-gb yᵀ` to a.
+/// Types: floats and complex numbers, promoted; integers give f64.
+/// Gradient: `gb = a⁻ᵀ gy` to b, and the triangle of `-gb yᵀ` to a; of complex numbers `a⁻ᴴ gy` and `-gb yᴴ`.
 /// Source: M. B. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
 /// differentiation", 2008; `torch.linalg.solve_triangular`.
 ///
@@ -45,7 +45,7 @@ pub fn triangular_solve(
     triangle: Triangle,
 ) -> Variable {
     let _whole = composite("triangular_solve");
-    let (a, b) = (to_float(a.into()), to_float(b.into()));
+    let (a, b) = (to_differentiable(a.into()), to_differentiable(b.into()));
     let dtype = a.dtype().promote(b.dtype());
     let (a_spec, b_spec) = (a.spec(), b.spec());
     let inputs = [("a [.., n, n]", &a_spec), ("b [.., n, m]", &b_spec)];
@@ -91,6 +91,9 @@ impl MatrixRule for TriangularSolve {
 
     fn name(&self) -> &'static str {
         "triangular_solve"
+    }
+    fn takes_complex(&self) -> bool {
+        true
     }
 
     fn saves(&self, needs: Needs<'_>) -> Saved {

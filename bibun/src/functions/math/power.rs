@@ -4,10 +4,11 @@ use bibun_array::{Array, Number, ops};
 
 use crate::call::composite;
 use crate::function::{Fixed, Mismatch, Spec};
+use crate::functions::complex::Power as ComplexPower;
 use crate::functions::families::{
     Discrete, DiscreteRule, ElementFunction, call, element_function, function_type, method, unary,
 };
-use crate::functions::{Operand, exp, log, to_differentiable, to_number};
+use crate::functions::{Operand, constant_beside, to_differentiable, to_number};
 use crate::variable::Variable;
 
 unary! {
@@ -92,9 +93,11 @@ unary! {
 ///
 /// Shapes: x, exponent that broadcast → their common shape.
 /// Types: all, promoted; integers to the power of integers wrap around, bool counts as i64. Complex
-/// numbers with an exponent that is an array or complex are `exp(e log x)`, NaN at zero.
+/// powers are `exp(e log x)`, from above at the negative real axis; at zero they are 1 if `e = 0`, 0 if
+/// `Re e > 0`, and infinite or NaN otherwise.
 /// Gradient: `gy e xᵉ⁻¹` to x, zero where `e = 0`; `gy y log x` to the exponent, zero where `x = 0`
-/// and `e ≥ 0`, NaN for negative x.
+/// and `e ≥ 0` (of complex numbers `Re e ≥ 0`), NaN for negative x. Of complex numbers it has conjugates
+/// of the derivatives. (PyTorch gives NaN for complex 0⁰ with arrays, and for the gradient of x¹ at 0.)
 ///
 /// # Panics
 /// Panics if the shapes do not broadcast, or integers have a negative integer exponent.
@@ -126,9 +129,8 @@ pub fn pow(x: impl Into<Operand>, exponent: impl Into<Operand>) -> Variable {
             let (inputs, _whole) = Operand::pair("pow", x, exponent);
             let inputs = inputs.map(to_number);
             if inputs[0].dtype().is_complex() {
-                let _whole = composite("pow");
                 let [x, exponent] = inputs;
-                return exp(exponent * log(x));
+                return ComplexPower::of(x, exponent);
             }
             match inputs[0].dtype().is_float() {
                 true => call(Pow::function(), &[], inputs),
@@ -146,7 +148,9 @@ fn complex_power(x: Variable, exponent: f64) -> Variable {
     const MOST: f64 = 64.0;
     let _whole = composite("pow");
     if exponent.fract() != 0.0 || exponent.abs() > MOST {
-        return exp(log(x) * exponent);
+        let exponent = Array::full(x.shape(), exponent).cast(x.dtype());
+        let exponent = constant_beside(&[&x], exponent);
+        return ComplexPower::of(x, exponent);
     }
     let mut rest = exponent.abs() as u32;
     let (mut base, mut product) = (x, None);

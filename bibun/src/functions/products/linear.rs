@@ -9,14 +9,14 @@ use crate::examples::{ExampleCotangent, ExampleGradient, OuterProduct, ProductFo
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec, Variadic};
 use crate::functions::OptionalVariable;
 use crate::functions::products::reshaped;
-use crate::functions::{cast, matmul, reshape, sum, swapaxes};
+use crate::functions::{cast, conj, matmul, reshape, sum, swapaxes};
 use crate::variable::Variable;
 
 /// Computes a fully connected layer, `y = x Wᵀ + b`; each row of the weight belongs to one output.
 ///
 /// Shapes: x `[.., i]`, w `[o, i]`, b `[o]` → `[.., o]`.
-/// Types: floats and integers, promoted.
-/// Gradient: `gy w` to x, `gyᵀ x` to w, `Σ gy` to b.
+/// Types: numbers, promoted.
+/// Gradient: `gy w` to x, `gyᵀ x` to w, `Σ gy` to b; of complex numbers `gy conj(w)` and `gyᵀ conj(x)`.
 ///
 /// # Panics
 /// Panics if the shapes do not fit, or all are bool.
@@ -67,6 +67,10 @@ impl Function for LinearLayer {
         b.only_if(needs[0]).and(a.only_if(needs[1]))
     }
 
+    fn takes_complex(&self) -> bool {
+        true
+    }
+
     fn shape(&self, inputs: Vec<&Spec>) -> Result<[Spec; 1], Mismatch> {
         let named = ["x [.., i]", "w [o, i]", "b [o]"]
             .into_iter()
@@ -103,9 +107,9 @@ impl Function for LinearLayer {
         let rows = reshaped(gy, folded(cx.output_shape(0)));
         let gx = cx
             .needs(0)
-            .then(|| reshaped(matmul(&rows, cx.input(1)), x_shape));
+            .then(|| reshaped(matmul(&rows, conj(cx.input(1))), x_shape));
         let gw = cx.needs(1).then(|| {
-            let x = reshaped(cx.input(0), folded(x_shape));
+            let x = reshaped(conj(cx.input(0)), folded(x_shape));
             matmul(swapaxes(&rows, 0, 1), x)
         });
         let mut gradients = vec![gx, gw];
@@ -192,7 +196,8 @@ impl Function for LinearLayer {
             examples,
         } = gy;
         let x_shape = cx.input_shape(0);
-        if examples.axis() + 1 == x_shape.rank() {
+        // Factors are kept as they are, and not as their conjugates.
+        if examples.axis() + 1 == x_shape.rank() || cotangent.dtype().is_complex() {
             return vec![Some(ExampleGradient::Unknown); cx.input_count()];
         }
         // The slices of each example, `[examples, l, ..]`, with all axes between the first and the
