@@ -265,7 +265,7 @@ pub(super) fn bessel_ke(x: f64, n: f64, k: f64) -> f64 {
     if x.is_nan() || n.is_nan() || k.is_nan() || x < 0.0 {
         return f64::NAN;
     }
-    let sign = sign(k, k);
+    let sign = if k % 2.0 == 0.0 { 1.0 } else { -1.0 };
     if x == 0.0 {
         return sign * f64::INFINITY;
     }
