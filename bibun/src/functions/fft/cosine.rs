@@ -2,7 +2,7 @@
 
 use std::f64::consts::PI;
 
-use bibun_array::{Array, Complex, DType};
+use bibun_array::{Array, Complex};
 
 use super::transform::{resized, size_of};
 use super::{FourierNorm, FourierOptions, irfft, rfft, to_complex, to_real};
