@@ -17,7 +17,11 @@ pub(super) fn expn(x: f64, n: f64) -> f64 {
         return f64::NAN;
     }
     if x == 0.0 {
-        return if n > 1.0 { 1.0 / (n - 1.0) } else { f64::INFINITY };
+        return if n > 1.0 {
+            1.0 / (n - 1.0)
+        } else {
+            f64::INFINITY
+        };
     }
     if x == f64::INFINITY {
         return 0.0;

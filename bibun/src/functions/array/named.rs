@@ -266,7 +266,10 @@ mod tests {
     fn inverses_are_inverse() {
         for form in [Pascal::Symmetric, Pascal::Lower, Pascal::Upper] {
             let y = matmul(pascal(6, form), invpascal(6, form)).to_vec::<f64>();
-            assert!((0..36).all(|i| y[i] == f64::from(u8::from(i % 7 == 0))), "{form:?}");
+            assert!(
+                (0..36).all(|i| y[i] == f64::from(u8::from(i % 7 == 0))),
+                "{form:?}"
+            );
         }
         let y = matmul(hilbert(5), invhilbert(5)).to_vec::<f64>();
         assert!((0..25).all(|i| (y[i] - f64::from(u8::from(i % 6 == 0))).abs() < 1e-9));

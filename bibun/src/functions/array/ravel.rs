@@ -64,13 +64,19 @@ pub fn ravel_multi_index(indices: &[&Variable], shape: impl Into<Shape>) -> Vari
         raise(Error::argument(function, what));
     }
     let specs: Vec<Spec> = indices.iter().map(|index| index.spec()).collect();
-    let common = specs.iter().try_fold(Shape::from(()), |common, spec| common.broadcast(&spec.shape));
+    let common = specs.iter().try_fold(Shape::from(()), |common, spec| {
+        common.broadcast(&spec.shape)
+    });
     let Some(common) = common else {
         let inputs: Vec<(&str, &Spec)> = specs.iter().map(|spec| ("index", spec)).collect();
         mismatch(function, &inputs, "the shapes must broadcast")
     };
     let mut along = indices.iter().zip(shape.iter());
-    let mut next = || along.next().map(|(index, &size)| (below(function, (*index).clone(), size), size));
+    let mut next = || {
+        along
+            .next()
+            .map(|(index, &size)| (below(function, (*index).clone(), size), size))
+    };
     let (mut positions, _) = next().expect("there is an axis");
     while let Some((index, size)) = next() {
         positions = positions * size as i64 + index;
@@ -121,9 +127,8 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         order.sort_by(|&a, &b| x[a].total_cmp(&x[b]));
         order
     };
-    let integers = |x: Vec<usize>| {
-        Array::from(x.into_iter().map(|x| x as i64).collect::<Vec<i64>>())
-    };
+    let integers =
+        |x: Vec<usize>| Array::from(x.into_iter().map(|x| x as i64).collect::<Vec<i64>>());
     vec![
         Sample::new(
             "unravel_index",

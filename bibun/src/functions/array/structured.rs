@@ -277,7 +277,11 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         Sample::new(
             "fiedler",
             |x| vec![fiedler(&x[0])],
-            |x| vec![by_index([3, 3], |i| (at(&x[0], &[i[0]]) - at(&x[0], &[i[1]])).abs())],
+            |x| {
+                vec![by_index([3, 3], |i| {
+                    (at(&x[0], &[i[0]]) - at(&x[0], &[i[1]])).abs()
+                })]
+            },
         )
         .input([3], -1.0..1.0),
     ]

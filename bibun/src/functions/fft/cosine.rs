@@ -13,8 +13,7 @@ use bibun_array::Index;
 
 /// Returns the half turns `e^(sign i π k / 2n)` for the first n natural k, each times a scale.
 fn turns(x: &Variable, n: usize, sign: f64, scale: impl Fn(usize) -> f64) -> Variable {
-    let turn =
-        |k: usize| Complex::from_polar(scale(k), sign * PI * k as f64 / (2 * n) as f64);
+    let turn = |k: usize| Complex::from_polar(scale(k), sign * PI * k as f64 / (2 * n) as f64);
     let turns = Array::from_vec((0..n).map(turn).collect::<Vec<Complex<f64>>>(), [n]);
     constant_beside(&[x], turns.cast(x.dtype().to_complex()))
 }
@@ -175,7 +174,12 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input([2, 3], -1.0..1.0),
         Sample::new(
             "dct",
-            move |x| vec![dct(&x[0], plain().axes(0).lengths([4]).norm(FourierNorm::Ortho))],
+            move |x| {
+                vec![dct(
+                    &x[0],
+                    plain().axes(0).lengths([4]).norm(FourierNorm::Ortho),
+                )]
+            },
             |x| vec![rows(&x[0].transpose(), 4, FourierNorm::Ortho, false).transpose()],
         )
         .input([3, 2], -1.0..1.0),

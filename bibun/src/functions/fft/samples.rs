@@ -6,8 +6,9 @@ use std::ops::Range;
 use bibun_array::{Array, Complex, Shape};
 
 use super::{
-    FourierNorm, FourierOptions, StftOptions, fft, fft_convolve, fft2, fftn, fftshift, hfft, hfft2, hfftn, ifft,
-    ifft2, ifftn, ifftshift, ihfft, ihfft2, ihfftn, irfft, irfft2, irfftn, istft, rfft, rfft2, rfftn, stft,
+    FourierNorm, FourierOptions, StftOptions, fft, fft_convolve, fft2, fftn, fftshift, hfft, hfft2,
+    hfftn, ifft, ifft2, ifftn, ifftshift, ihfft, ihfft2, ihfftn, irfft, irfft2, irfftn, istft,
+    rfft, rfft2, rfftn, stft,
 };
 use crate::conformance::{Sample, beside};
 use crate::functions::{imag, real};

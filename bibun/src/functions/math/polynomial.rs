@@ -95,7 +95,9 @@ pub fn polyint(p: impl Into<Variable>, order: usize) -> Variable {
     let p = p.into();
     expect_vectors(function, &[("p [n]", &p)]);
     let p = to_float(p);
-    let factors = (0..p.size()).rev().map(|power| falling(power + order, order));
+    let factors = (0..p.size())
+        .rev()
+        .map(|power| falling(power + order, order));
     let factors = factors_beside(&p, factors.collect());
     let constants = constant_beside(&[&p], Array::zeros(order, p.dtype()));
     concat([&(&p / factors), &constants], 0)
@@ -127,7 +129,10 @@ pub fn polydiv(u: impl Into<Variable>, v: impl Into<Variable>) -> (Variable, Var
     let (u, v) = (u.into(), v.into());
     expect_vectors(function, &[("u [n]", &u), ("v [m]", &v)]);
     if u.size() == 0 || v.size() == 0 {
-        raise(Error::argument(function, "there must be a coefficient in each"));
+        raise(Error::argument(
+            function,
+            "there must be a coefficient in each",
+        ));
     }
     let dtype = float_of(u.dtype(), [&v]);
     let [u, v] = [u, v].map(|x| cast(x, dtype.accumulator()));
@@ -218,10 +223,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
                 let (u, v) = (x[0].to_vec::<f64>(), x[1].to_vec::<f64>());
                 let first = u[0] / v[0];
                 let second = (u[1] - first * v[1]) / v[0];
-                let rest = vec![
-                    u[2] - first * v[2] - second * v[1],
-                    u[3] - second * v[2],
-                ];
+                let rest = vec![u[2] - first * v[2] - second * v[1], u[3] - second * v[2]];
                 vec![Array::from(vec![first, second]), Array::from(rest)]
             },
         )

@@ -40,7 +40,14 @@ use crate::variable::Variable;
 #[track_caller]
 pub fn quantile(x: impl Into<Variable>, q: impl Into<Operand>, axes: impl Into<Axes>) -> Variable {
     let _whole = composite("quantile");
-    quantiles("quantile", x.into(), q.into(), &axes.into(), false, QuantileMethod::Linear)
+    quantiles(
+        "quantile",
+        x.into(),
+        q.into(),
+        &axes.into(),
+        false,
+        QuantileMethod::Linear,
+    )
 }
 method!(quantile, q: impl Into<Operand>, axes: impl Into<Axes>);
 
@@ -124,9 +131,7 @@ impl QuantileMethod {
                 let weight = full_like(&weight, 0.5);
                 Between { low, high, weight }
             }
-            Self::InvertedCdf => {
-                Between::only(inside(ceil((count() * q).detach()) - 1.0))
-            }
+            Self::InvertedCdf => Between::only(inside(ceil((count() * q).detach()) - 1.0)),
             Self::AveragedInvertedCdf => {
                 let reached = (count() * q).detach();
                 let [low, high] = [ceil(&reached) - 1.0, floor(&reached)].map(inside);
@@ -136,15 +141,11 @@ impl QuantileMethod {
             Self::ClosestObservation => {
                 let reached = (count() * q).detach() - 0.5;
                 let below = floor(&reached);
-                let is_met = logical_and(
-                    equal(&reached, &below),
-                    equal(remainder(&below, 2.0), 0.0),
-                );
+                let is_met =
+                    logical_and(equal(&reached, &below), equal(remainder(&below, 2.0), 0.0));
                 Between::only(inside(where_(is_met, &below - 1.0, &below)))
             }
-            Self::InterpolatedInvertedCdf => {
-                Between::interpolated(inside(count() * q - 1.0))
-            }
+            Self::InterpolatedInvertedCdf => Between::interpolated(inside(count() * q - 1.0)),
             Self::Hazen => continuous(0.5),
             Self::Weibull => continuous(0.0),
             Self::MedianUnbiased => continuous(1.0 / 3.0),
@@ -208,7 +209,14 @@ pub fn nanquantile(
     axes: impl Into<Axes>,
 ) -> Variable {
     let _whole = composite("nanquantile");
-    quantiles("nanquantile", x.into(), q.into(), &axes.into(), true, QuantileMethod::Linear)
+    quantiles(
+        "nanquantile",
+        x.into(),
+        q.into(),
+        &axes.into(),
+        true,
+        QuantileMethod::Linear,
+    )
 }
 method!(nanquantile, q: impl Into<Operand>, axes: impl Into<Axes>);
 
@@ -233,7 +241,14 @@ method!(nanquantile, q: impl Into<Operand>, axes: impl Into<Axes>);
 #[track_caller]
 pub fn median(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
     let _whole = composite("median");
-    quantiles("median", x.into(), 0.5.into(), &axes.into(), false, QuantileMethod::Linear)
+    quantiles(
+        "median",
+        x.into(),
+        0.5.into(),
+        &axes.into(),
+        false,
+        QuantileMethod::Linear,
+    )
 }
 method!(median, axes: impl Into<Axes>);
 
@@ -256,7 +271,14 @@ method!(median, axes: impl Into<Axes>);
 #[track_caller]
 pub fn nanmedian(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
     let _whole = composite("nanmedian");
-    quantiles("nanmedian", x.into(), 0.5.into(), &axes.into(), true, QuantileMethod::Linear)
+    quantiles(
+        "nanmedian",
+        x.into(),
+        0.5.into(),
+        &axes.into(),
+        true,
+        QuantileMethod::Linear,
+    )
 }
 method!(nanmedian, axes: impl Into<Axes>);
 
@@ -538,7 +560,10 @@ mod tests {
             (InterpolatedInvertedCdf, [1.0, 1.5, 1.8, 3.0, 7.8, 9.0]),
             (Hazen, [1.0, 2.0, 2.3, 3.5, 8.8, 9.0]),
             (Weibull, [1.0, 1.75, 2.1, 3.5, 9.0, 9.0]),
-            (MedianUnbiased, [1.0, 23.0 / 12.0, 67.0 / 30.0, 3.5, 9.0, 9.0]),
+            (
+                MedianUnbiased,
+                [1.0, 23.0 / 12.0, 67.0 / 30.0, 3.5, 9.0, 9.0],
+            ),
             (NormalUnbiased, [1.0, 1.9375, 2.25, 3.5, 9.0, 9.0]),
         ];
         for (method, expected) in known {

@@ -181,7 +181,9 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         "feature_alpha_dropout",
         |x| {
             let generator = &mut Generator::new(7);
-            vec![crate::train_mode(|| feature_alpha_dropout(&x[0], 0.5, generator))]
+            vec![crate::train_mode(|| {
+                feature_alpha_dropout(&x[0], 0.5, generator)
+            })]
         },
         |x| {
             let left = Generator::new(7).bernoulli(0.5, [2, 4]).to_vec::<bool>();

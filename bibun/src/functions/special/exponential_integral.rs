@@ -106,7 +106,11 @@ fn reference(n: i32, x: f64) -> f64 {
     const STEPS: u32 = 20_000;
     let f = |i: u32| {
         let u = f64::from(i) / f64::from(STEPS);
-        if i == 0 { 0.0 } else { (-x / u).exp() * u.powi(n - 2) }
+        if i == 0 {
+            0.0
+        } else {
+            (-x / u).exp() * u.powi(n - 2)
+        }
     };
     let weight = |i: u32| match i {
         0 | STEPS => 1.0,
