@@ -21,7 +21,10 @@ fn bound(function: Special, x: &[f64]) -> (f64, bool) {
         }
         Special::BesselI => (1e-14, false),
         Special::BesselIe => (1e-14 * 100f64.powf(x[2]), false),
-        Special::BesselJ => (1e-14, true),
+        Special::BesselJ | Special::Expi => (1e-14, true),
+        Special::BesselY if x[1].abs() > 1.0 => (1e-12, true),
+        Special::BesselY => (1e-14, true),
+        Special::BesselK | Special::BesselKe | Special::Expn => (1e-14, false),
         Special::Erfcx if x[0] < -1.0 => (1e-13, false),
         Special::Erfcx => (1e-14, false),
         Special::LogNdtr => (1e-13, false),

@@ -41,6 +41,7 @@ mod coefficients;
 pub(crate) mod composed;
 pub(crate) mod error_function;
 pub(crate) mod exponential;
+mod exponential_integral;
 mod gamma;
 pub(crate) mod hyperbolic;
 mod hyperdual;

@@ -1,7 +1,7 @@
 //! Functions that branch or loop, in f64 for both types: one table, of which each entry is an operation of
 //! formulas with its loop, and a method of [`Number`].
 
-use super::{Float, bessel, gamma, incomplete, normal};
+use super::{Float, bessel, exponential_integral, gamma, incomplete, normal};
 use crate::dtype::with_float;
 use crate::formula::Type;
 use crate::kernel::elements;
@@ -159,6 +159,18 @@ functions! {
     /// The Bessel function `J` of the integer order `n`. Error below `1e-14` times the larger of the value and
     /// the amplitude `√(2 / π|x|)`.
     BesselJ = bessel_j(x, n) => bessel::bessel_j;
+    /// The Bessel function `Y` of the integer order `n`. Error below `1e-14` times the larger of the value and
+    /// the amplitude `√(2 / πx)`, and a hundred times that from the second order on.
+    BesselY = bessel_y(x, n) => bessel::bessel_y;
+    /// The modified Bessel function `K` of the integer order `n`. Relative error below `1e-14`.
+    BesselK = bessel_k(x, n) => bessel::bessel_k;
+    /// The derivative of order `k` of `e^x` times the modified Bessel function `K` of the integer order `n`.
+    /// Relative error below `1e-14`.
+    BesselKe = bessel_ke(x, n, k) => bessel::bessel_ke;
+    /// The exponential integral `E` of the integer order `n`. Relative error below `1e-14`.
+    Expn = expn(x, n) => exponential_integral::expn;
+    /// The exponential integral `Ei`. Its error is below `1e-14` times the larger of 1 and its own magnitude.
+    Expi = expi(x) => exponential_integral::expi;
     /// The derivative of order `n` at `x` of the scaled complementary error function `e^(x²) erfc x`.
     /// Relative error below `1e-14` on the right of -1, and `1e-13` on its left.
     Erfcx = erfcx(x, n) => normal::erfcx;

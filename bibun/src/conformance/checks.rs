@@ -599,6 +599,7 @@ pub(super) fn examples(sample: &Sample) -> Verdict {
 const NOT_TRACED: &[&str] = &[
     "alpha_dropout",
     "dropout",
+    "feature_alpha_dropout",
     "feature_dropout",
     "fractional_max_pool",
     "gumbel_softmax",

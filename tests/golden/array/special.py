@@ -66,6 +66,19 @@ def log_ndtr(x, n):
         return of_square + (-1 / mp.sqrt(2)) ** n * found[-1]
 
 
+def scaled_k(x, n, k):
+    with mp.workdps(80):
+        # Derivatives of K are sums of its neighbours, those of the product follow by the rule of Leibniz.
+        def derivative(j):
+            return sum(mp.binomial(j, i) * mp.besselk(abs(int(n) - j + 2 * i), x) for i in range(j + 1)) / mpf(-2) ** j
+        return mp.exp(x) * sum(mp.binomial(int(k), j) * derivative(j) for j in range(int(k) + 1))
+
+
+def expn(x, n):
+    with mp.workdps(120):
+        return mp.expint(int(n), x)
+
+
 def ndtri(p):
     with mp.workdps(60):
         y = mpf(-mp.sqrt(-2 * mp.ln(p))) if p < 0.1 else mpf(0)
@@ -182,6 +195,16 @@ FUNCTIONS = {
                   [(uniform(0.1, 30), one_of(0, 1), one_of(0, 1, 2)), (uniform(-300, -5), one_of(0, 1), one_of(0, 1, 2))]),
     "bessel_j": (lambda x, n: mp.besselj(int(n), x), [(1e-10, 0), (1e-10, 1), (0.999, 1), (1.001, 1), (24.99, 0), (25.01, 0), (2.404825557695773, 0), (1e6, 1), (3.0, -1)],
                  [(uniform(-30, 30), one_of(0, 1, 2, 3)), (powers(1, 8), one_of(0, 1, 2))]),
+    "bessel_y": (lambda x, n: mp.bessely(int(n), x), [(1e-10, 0), (1e-10, 1), (0.099, 1), (0.101, 1), (0.099, 0), (0.101, 0), (24.99, 0), (25.01, 0), (25.9, 1), (0.8935769662791675, 0), (1e6, 1), (3.0, -1)],
+                 [(uniform(0.05, 30), one_of(0, 1, 2, 3)), (powers(1, 8), one_of(0, 1, 2)), (powers(-3, 1), one_of(0, 1))]),
+    "bessel_k": (lambda x, n: mp.besselk(int(n), x), [(1e-300, 0), (1e-300, 1), (1e-10, 2), (600.0, 1), (0.5, -2)],
+                 [(uniform(0.01, 30), one_of(0, 1, 2, 3)), (powers(-8, 2), one_of(0, 1, 2))]),
+    "bessel_ke": (scaled_k, [(1e-300, 0, 0), (1e5, 0, 0), (1e5, 1, 2), (1e-5, 0, 1)],
+                  [(uniform(0.1, 30), one_of(0, 1), one_of(0, 1, 2)), (powers(-3, 4), one_of(0, 1), one_of(0, 1, 2))]),
+    "expn": (expn, [(1e-300, 1), (1e-10, 2), (0.999, 1), (1.001, 1), (0.999, 3), (1.001, 3), (500.0, 1), (0.5, 0), (0.5, -3), (0.5, 40), (5.0, 40)],
+             [(uniform(0.01, 3), one_of(1, 2, 3)), (powers(-3, 2), one_of(-2, -1, 0, 1, 2, 5, 10))]),
+    "expi": (lambda x: mp.ei(x), [(1e-300,), (0.3725074107813666,), (39.9,), (40.1,), (700.0,), (-1e-10,), (-0.999,), (-1.001,)],
+             [(uniform(-5, 5),), (uniform(0, 100),), (uniform(-50, 0),)]),
     "erfcx": (erfcx, [(0.0, 0), (0.73, 0), (0.74, 0), (28.9, 0), (29.1, 0), (1e10, 0), (0.49, 1), (0.51, 1), (1e10, 3), (-5.0, 2)],
               [(uniform(-1, 30), one_of(0)), (uniform(-1, 3), one_of(1, 2, 3)), (powers(0, 8), one_of(1, 2, 3, 4))]),
     "log_ndtr": (log_ndtr, [(0.0, 0), (-0.99, 0), (-1.01, 0), (8.0, 0), (30.0, 0), (-1e8, 0), (-0.1, 2), (0.1, 2), (30.0, 1), (-1e8, 2), (-1e3, 3)],

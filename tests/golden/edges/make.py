@@ -361,6 +361,84 @@ def bessel(kind, order):
     return function
 
 
+def second_bessel(kind, order):
+    """Y, K or the scaled K, from the functions of neighbouring orders, whose differences may overflow near zero."""
+    def value(n, x):
+        n = abs(n)
+        if x < 1e4:
+            with mp.workdps(60):
+                return mp.bessely(n, x) if kind == "y" else mp.besselk(n, x) * (mp.exp(x) if kind == "ke" else 1)
+        terms = [mpf(1)]
+        for k in range(1, 40):
+            terms.append(terms[-1] * (4 * n * n - (2 * k - 1) ** 2) / (8 * k * x))
+        if kind != "y":
+            return mp.sqrt(mp.pi / (2 * x)) * sum(terms) * (mp.exp(-x) if kind == "k" else 1)
+        even, odd = (sum((-1) ** (k // 2) * t for k, t in enumerate(terms) if k % 2 == rest) for rest in (0, 1))
+        angle = x - n * mp.pi / 2 - mp.pi / 4
+        return mp.sqrt(2 / (mp.pi * x)) * (even * mp.sin(angle) + odd * mp.cos(angle))
+
+    def function(x):
+        if x != x:
+            return nan, nan, nan
+        if x < 0:
+            return nan, UNKNOWN, UNKNOWN
+        if x == 0:
+            return -inf if kind == "y" else inf, UNKNOWN, UNKNOWN
+        if x == float("inf"):
+            return 0, 0, 0
+        x, n = mpf(x), order
+        sign = lambda k: (-1) ** k if kind == "y" and k < 0 else 1
+        y = {k: sign(k) * value(k, x) for k in range(n - 2, n + 3)}
+        if kind == "y":
+            first, second = (y[n - 1] - y[n + 1]) / 2, (y[n - 2] - 2 * y[n] + y[n + 2]) / 4
+        else:
+            first, second = -(y[n - 1] + y[n + 1]) / 2, (y[n - 2] + 2 * y[n] + y[n + 2]) / 4
+        if kind == "ke":
+            with mp.workdps(60):
+                first, second = y[n] + first, y[n] + 2 * first + second
+        if kind == "ke" and x > 1e4:  # the exponential is taken out of the series
+            terms = [mp.sqrt(mp.pi / (2 * x))]
+            for k in range(1, 40):
+                terms.append(terms[-1] * (4 * n * n - (2 * k - 1) ** 2) / (8 * k * x))
+            first = sum(-(k + mpf(1) / 2) * t / x for k, t in enumerate(terms))
+            second = sum((k + mpf(1) / 2) * (k + mpf(3) / 2) * t / x**2 for k, t in enumerate(terms))
+        return y[n], first, UNKNOWN if kind == "y" and x < 1e-6 else second
+    return function
+
+
+def exponential_integral(n):
+    def function(x):
+        if x != x:
+            return nan, nan, nan
+        if x < 0:
+            return nan, UNKNOWN, UNKNOWN
+        if x == 0:
+            return inf if n == 1 else 1 / mpf(n - 1), UNKNOWN, UNKNOWN
+        if x > 1e4:
+            return 0, 0, 0
+        with mp.workdps(400):
+            x = mpf(x)
+            zero = mp.exp(-x) / x
+            below = zero * (1 + 1 / x)
+            return (mp.e1(x), -zero, below) if n == 1 else (mp.expint(2, x), -mp.e1(x), zero)
+    return function
+
+
+def expi(x):
+    if x != x:
+        return nan, nan, nan
+    if x == 0:
+        return -inf, UNKNOWN, UNKNOWN
+    if x < -1e4:
+        return 0, 0, 0
+    if x > 1e4:
+        return inf, UNKNOWN, UNKNOWN
+    x = mpf(x)
+    slope = mp.exp(x) / x
+    known = abs(x) > 1e-6 and x < 80  # both terms of the second overflow elsewhere
+    return mp.ei(x), slope, slope - slope / x if known else UNKNOWN
+
+
 def logit(x):
     if x != x:
         return nan, nan, nan
@@ -416,6 +494,15 @@ UNARY.update({
     "i1e": dict(everything=bessel("ie", 1)),
     "j0": dict(everything=bessel("j", 0)),
     "j1": dict(everything=bessel("j", 1)),
+    "y0": dict(everything=second_bessel("y", 0)),
+    "y1": dict(everything=second_bessel("y", 1)),
+    "k0": dict(everything=second_bessel("k", 0)),
+    "k1": dict(everything=second_bessel("k", 1)),
+    "k0e": dict(everything=second_bessel("ke", 0)),
+    "k1e": dict(everything=second_bessel("ke", 1)),
+    "exp1": dict(everything=exponential_integral(1)),
+    "expi": dict(everything=expi),
+    "expn": dict(everything=exponential_integral(2)),
     "lgamma": dict(everything=of_order(0)),
     "digamma": dict(everything=of_order(1)),
     "polygamma": dict(everything=of_order(2)),

@@ -14,9 +14,11 @@ mod identity;
 mod index;
 mod mask;
 mod movement;
+mod named;
 mod overwrite;
 mod pad;
 mod positions;
+mod ravel;
 mod repeat;
 mod roll;
 mod slice;
@@ -40,9 +42,11 @@ pub use identity::*;
 pub use index::*;
 pub use mask::*;
 pub use movement::*;
+pub use named::*;
 pub use overwrite::*;
 pub use pad::*;
 pub use positions::*;
+pub use ravel::*;
 pub use repeat::*;
 pub use roll::*;
 pub use slice::*;
@@ -81,6 +85,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         overwrite::samples(),
         pad::samples(),
         positions::samples(),
+        ravel::samples(),
         repeat::samples(),
         roll::samples(),
         slice::samples(),
@@ -89,6 +94,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         triangle::samples(),
         combination::samples(),
         structured::samples(),
+        named::samples(),
         window::samples(),
     ]
     .concat()

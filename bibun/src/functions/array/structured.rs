@@ -4,9 +4,12 @@ use crate::call::composite;
 use crate::error::mismatch;
 use crate::function::Spec;
 use crate::functions::families::method;
-use crate::functions::{broadcast_to, concat, flip, reshape, slice};
+use crate::functions::{
+    abs, broadcast_to, concat, constant_beside, flip, reshape, slice, to_float,
+};
 use crate::s;
 use crate::variable::Variable;
+use bibun_array::Array;
 
 /// Returns the matrix that is constant along its diagonals, with this first column and first row, whose first
 /// element is not read.
@@ -87,6 +90,105 @@ pub fn circulant(x: impl Into<Variable>) -> Variable {
 }
 method!(circulant);
 
+/// Returns the companion matrix of a polynomial, that of the highest power first: its eigenvalues are the roots.
+///
+/// Shapes: p `[n]` → `[n - 1, n - 1]`. Types: floats; integers give f64.
+/// Gradient: that of the quotients `-pᵢ / p₀` of the first row.
+///
+/// Source: `scipy.linalg.companion`.
+///
+/// # Panics
+/// Panics if p is not a vector of two elements or more.
+///
+/// ```
+/// use bibun::{functions::companion, Variable};
+/// let y = companion(&Variable::new([2.0, -6.0, 4.0]));
+/// assert_eq!(y.to_vec::<f64>(), [3.0, -2.0, 1.0, 0.0]);
+/// ```
+#[track_caller]
+pub fn companion(p: impl Into<Variable>) -> Variable {
+    let function = "companion";
+    let _whole = composite(function);
+    let p = to_float(p.into());
+    if p.rank() != 1 || p.size() < 2 {
+        mismatch(
+            function,
+            &[("p [n]", &p.spec())],
+            "there must be an axis, with two elements or more",
+        )
+    }
+    let n = p.size() - 1;
+    let row = reshape(-slice(&p, s![1..]) / slice(&p, s![..1]), [1, n]);
+    let below = Array::eye(n, p.dtype()).slice(s![..n - 1]);
+    concat([&row, &constant_beside(&[&p], below)], 0)
+}
+method!(companion);
+
+/// Returns the matrix of Leslie of a population: its first row is what each age brings forth, and below the
+/// diagonal are the shares that live on to the next age.
+///
+/// Shapes: births `[n]`, shares `[n - 1]` → `[n, n]`. Types: all, promoted.
+/// Gradient: that of the elements.
+///
+/// Source: `scipy.linalg.leslie`.
+///
+/// # Panics
+/// Panics if births and shares are not vectors, or the sizes do not fit.
+///
+/// ```
+/// use bibun::{functions::leslie, Variable};
+/// let y = leslie(&Variable::new([0.1, 2.0]), [0.5]);
+/// assert_eq!(y.to_vec::<f64>(), [0.1, 2.0, 0.5, 0.0]);
+/// ```
+#[track_caller]
+pub fn leslie(births: impl Into<Variable>, shares: impl Into<Variable>) -> Variable {
+    let function = "leslie";
+    let _whole = composite(function);
+    let (births, shares) = (births.into(), shares.into());
+    if births.rank() != 1 || shares.rank() != 1 || births.size() != shares.size() + 1 {
+        mismatch(
+            function,
+            &[
+                ("births [n]", &births.spec()),
+                ("shares [n - 1]", &shares.spec()),
+            ],
+            "both must be vectors, the second one shorter by one",
+        )
+    }
+    let n = births.size();
+    let lines = constant_beside(&[&shares], Array::eye(n, shares.dtype()));
+    let below = slice(lines, s![..n - 1]) * reshape(shares, [n - 1, 1]);
+    concat([&reshape(births, [1, n]), &below], 0)
+}
+method!(leslie, shares: impl Into<Self>);
+
+/// Returns Fiedler's matrix of the distances `|aᵢ - aⱼ|`.
+///
+/// Shapes: a `[n]` → `[n, n]`. Types: numbers.
+/// Gradient: that of [`abs`].
+///
+/// Source: `scipy.linalg.fiedler`.
+///
+/// # Panics
+/// Panics if a is not a vector.
+///
+/// ```
+/// use bibun::{functions::fiedler, Variable};
+/// assert_eq!(fiedler(&Variable::new([1.0, 4.0])).to_vec::<f64>(), [0.0, 3.0, 3.0, 0.0]);
+/// ```
+#[track_caller]
+pub fn fiedler(a: impl Into<Variable>) -> Variable {
+    let function = "fiedler";
+    let _whole = composite(function);
+    let a = a.into();
+    if a.rank() != 1 {
+        mismatch(function, &[("a [n]", &a.spec())], "it must be a vector")
+    }
+    let n = a.size();
+    abs(reshape(&a, [n, 1]) - a)
+}
+method!(fiedler);
+
 #[track_caller]
 fn expect_vectors(function: &'static str, xs: &[(&str, &Variable)]) {
     if xs.iter().any(|(_, x)| x.rank() != 1 || x.size() == 0) {
@@ -146,6 +248,40 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             "circulant",
             |x| vec![circulant(&x[0])],
             |x| vec![by_index([3, 3], |i| at(&x[0], &[(3 + i[0] - i[1]) % 3]))],
+        )
+        .input([3], -1.0..1.0),
+        Sample::new(
+            "companion",
+            |x| vec![companion(&x[0])],
+            |x| {
+                vec![by_index([3, 3], |i| match i[0] {
+                    0 => -at(&x[0], &[i[1] + 1]) / at(&x[0], &[0]),
+                    row => f64::from(u8::from(row == i[1] + 1)),
+                })]
+            },
+        )
+        .input([4], 0.5..1.5),
+        Sample::new(
+            "leslie",
+            |x| vec![leslie(&x[0], &x[1])],
+            |x| {
+                vec![by_index([3, 3], |i| match i[0] {
+                    0 => at(&x[0], &[i[1]]),
+                    row if row == i[1] + 1 => at(&x[1], &[i[1]]),
+                    _ => 0.0,
+                })]
+            },
+        )
+        .input([3], -1.0..1.0)
+        .input([2], -1.0..1.0),
+        Sample::new(
+            "fiedler",
+            |x| vec![fiedler(&x[0])],
+            |x| {
+                vec![by_index([3, 3], |i| {
+                    (at(&x[0], &[i[0]]) - at(&x[0], &[i[1]])).abs()
+                })]
+            },
         )
         .input([3], -1.0..1.0),
     ]

@@ -3,12 +3,14 @@
 //! All are linear, with transposes that are transforms again, so that there are derivatives of every
 //! order. They are computed on the CPU.
 
+mod cosine;
 mod options;
 mod short_time;
 mod transform;
 
 use bibun_array::{Array, Axes, Fourier};
 
+pub use cosine::{dct, dctn, idct, idctn};
 pub use options::{FourierAxes, FourierNorm, FourierOptions};
 pub use short_time::{StftOptions, istft, stft};
 
@@ -295,6 +297,48 @@ transforms! {
     ihfft(Some(1)) -> to_conjugates;
     "real numbers → complex numbers.", "x any → the same, with `n / 2 + 1` along the axis",
     "as of [`rfft`].";
+
+    /// Computes [`hfft`] along the last of two axes and [`fft`] along the other.
+    ///
+    /// ```
+    /// use bibun::{functions::{hfft2, FourierOptions}, Variable};
+    /// let y = hfft2(Variable::new([[1.0, 2.0], [0.0, 0.0]]), FourierOptions::new());
+    /// assert_eq!(y.to_vec::<f64>(), [3.0, -1.0, 3.0, -1.0]);
+    /// ```
+    hfft2(Some(2)) -> of_conjugates;
+    "all → floats.", "x any → the same, with the length along the last axis", "as of [`irfft2`].";
+
+    /// Computes the inverse of [`hfft2`].
+    ///
+    /// ```
+    /// use bibun::{functions::{ihfft2, real, FourierOptions}, Variable};
+    /// let y = ihfft2(Variable::new([[3.0, -1.0], [3.0, -1.0]]), FourierOptions::new());
+    /// assert_eq!(real(y).to_vec::<f64>(), [1.0, 2.0, 0.0, 0.0]);
+    /// ```
+    ihfft2(Some(2)) -> to_conjugates;
+    "real numbers → complex numbers.", "x any → the same, with `n / 2 + 1` along the last axis",
+    "as of [`rfft2`].";
+
+    /// Computes [`hfft`] along the last of several axes and [`fft`] along the others.
+    ///
+    /// ```
+    /// use bibun::{functions::{hfftn, FourierOptions}, Variable};
+    /// let y = hfftn(Variable::new([[1.0, 2.0], [0.0, 0.0]]), FourierOptions::new());
+    /// assert_eq!(y.to_vec::<f64>(), [3.0, -1.0, 3.0, -1.0]);
+    /// ```
+    hfftn(None) -> of_conjugates;
+    "all → floats.", "x any → the same, with the length along the last axis", "as of [`irfftn`].";
+
+    /// Computes the inverse of [`hfftn`].
+    ///
+    /// ```
+    /// use bibun::{functions::{ihfftn, real, FourierOptions}, Variable};
+    /// let y = ihfftn(Variable::new([[3.0, -1.0], [3.0, -1.0]]), FourierOptions::new());
+    /// assert_eq!(real(y).to_vec::<f64>(), [1.0, 2.0, 0.0, 0.0]);
+    /// ```
+    ihfftn(None) -> to_conjugates;
+    "real numbers → complex numbers.", "x any → the same, with `n / 2 + 1` along the last axis",
+    "as of [`rfftn`].";
 }
 
 #[track_caller]

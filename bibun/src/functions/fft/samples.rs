@@ -6,8 +6,9 @@ use std::ops::Range;
 use bibun_array::{Array, Complex, Shape};
 
 use super::{
-    FourierNorm, FourierOptions, StftOptions, fft, fft_convolve, fft2, fftn, fftshift, hfft, ifft,
-    ifft2, ifftn, ifftshift, ihfft, irfft, irfft2, irfftn, istft, rfft, rfft2, rfftn, stft,
+    FourierNorm, FourierOptions, StftOptions, fft, fft_convolve, fft2, fftn, fftshift, hfft, hfft2,
+    hfftn, ifft, ifft2, ifftn, ifftshift, ihfft, ihfft2, ihfftn, irfft, irfft2, irfftn, istft,
+    rfft, rfft2, rfftn, stft,
 };
 use crate::conformance::{Sample, beside};
 use crate::functions::{imag, real};
@@ -144,7 +145,8 @@ pub(in crate::functions) fn samples() -> Vec<Sample> {
             vec![Array::from_vec(y, [2, 6])]
         },
     );
-    vec![
+    let mut all = super::cosine::samples();
+    all.extend([
         of_complex(
             "fft",
             [2, 3],
@@ -249,6 +251,36 @@ pub(in crate::functions) fn samples() -> Vec<Sample> {
             |x| ihfft(x, plain()),
             |x| first_columns(&rows(x, 4, 1.0, 0.25), 3),
         ),
+        of_complex(
+            "hfft2",
+            [2, 3],
+            |x| hfft2(x, plain()),
+            |x| {
+                let first = rows(&x.transpose(), 2, -1.0, 1.0).transpose();
+                rows(&completed(&first.conj(), 4), 4, 1.0, 1.0).real()
+            },
+        ),
+        of_complex(
+            "hfftn",
+            [3, 3],
+            |x| hfftn(x, plain().lengths([3, 5])),
+            |x| {
+                let first = rows(&x.transpose(), 3, -1.0, 1.0).transpose();
+                rows(&completed(&first.conj(), 5), 5, 1.0, 1.0).real()
+            },
+        ),
+        of_real(
+            "ihfft2",
+            [2, 4],
+            |x| ihfft2(x, plain()),
+            |x| first_columns(&both(x, 1.0, 1.0 / 8.0), 3),
+        ),
+        of_real(
+            "ihfftn",
+            [2, 4],
+            |x| ihfftn(x, plain()),
+            |x| first_columns(&both(x, 1.0, 1.0 / 8.0), 3),
+        ),
         of_real(
             "fftshift",
             [2, 3],
@@ -264,5 +296,6 @@ pub(in crate::functions) fn samples() -> Vec<Sample> {
         signal.input([8], -1.0..1.0),
         there_and_back.input([9], -1.0..1.0).input([4], 0.5..1.0),
         convolved.input([2, 4], -1.0..1.0).input([3], -1.0..1.0),
-    ]
+    ]);
+    all
 }

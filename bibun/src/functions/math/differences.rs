@@ -124,31 +124,89 @@ method!(diff_with, axis: isize, options: DiffOptions);
 #[track_caller]
 pub fn gradient(x: impl Into<Variable>, spacing: impl Into<Operand>, axis: isize) -> Variable {
     let _whole = composite("gradient");
-    let [x, spacing] = floats(x.into(), spacing.into());
+    slopes(x.into(), spacing.into(), axis, 1)
+}
+
+/// Computes the derivative along an axis from samples as [`gradient`] does, at both ends with an error of this order:
+/// 1, by the difference to the neighbour, or 2, by the parabola through the first or last three elements.
+///
+/// Shapes: x any with more elements along the axis than the order, spacing `[]` or a vector → as x. Types: floats,
+/// promoted; integers give f64. Gradient: that of the formula, to x and the spacing.
+///
+/// Source: `numpy.gradient` and `torch.gradient` with `edge_order`.
+///
+/// # Panics
+/// Panics if there is no such axis, it has too few elements, the spacing does not fit, or the order is not 1 or 2.
+///
+/// ```
+/// use bibun::{functions::gradient_with, Variable};
+/// let x = Variable::new([1.0, 2.0, 4.0, 7.0]);
+/// assert_eq!(gradient_with(&x, 1.0, 0, 2).to_vec::<f64>(), [0.5, 1.5, 2.5, 3.5]);
+/// ```
+#[track_caller]
+pub fn gradient_with(
+    x: impl Into<Variable>,
+    spacing: impl Into<Operand>,
+    axis: isize,
+    edge_order: usize,
+) -> Variable {
+    let _whole = composite("gradient");
+    if !(1..=2).contains(&edge_order) {
+        let what = format!("the order at the edges is {edge_order}, it must be 1 or 2");
+        raise(Error::argument("gradient", what));
+    }
+    slopes(x.into(), spacing.into(), axis, edge_order)
+}
+
+#[track_caller]
+fn slopes(x: Variable, spacing: Operand, axis: isize, edge_order: usize) -> Variable {
+    let [x, spacing] = floats(x, spacing);
     let axis = normalize_axis("gradient", axis, x.rank());
     let size = x.shape()[axis];
-    if size < 2 {
-        let what = format!("axis {axis} of x = {} has fewer than 2 elements", x.spec());
+    if size <= edge_order {
+        let least = edge_order + 1;
+        let what = format!(
+            "axis {axis} of x = {} has fewer than {least} elements",
+            x.spec()
+        );
         raise(Error::argument("gradient", what));
     }
     let steps = diff(&x, axis as isize);
-    let slopes = &steps / &distances("gradient", &x, &spacing, axis);
+    let distances = distances("gradient", &x, &spacing, axis);
+    let slopes = &steps / &distances;
     if size == 2 {
         return concat([&slopes, &slopes], axis as isize);
     }
     // The mean of the slopes on both sides, each weighted by the distance on the other side.
-    let [left, right] =
-        [(0, size - 2), (1, size - 1)].map(|(start, stop)| part(&slopes, axis, start, stop));
-    let inside = match spacing.rank() {
-        0 => (left + right) * 0.5,
-        _ => {
-            let distances = distances("gradient", &x, &spacing, axis);
-            let [before, behind] = [(0, size - 2), (1, size - 1)]
-                .map(|(start, stop)| part(&distances, axis, start, stop));
-            (left * &behind + right * &before) / (before + behind)
+    let pairs = |x: &Variable| {
+        [(0, size - 2), (1, size - 1)].map(|(start, stop)| part(x, axis, start, stop))
+    };
+    let [left, right] = pairs(&slopes);
+    // The share of the distance before in that of both.
+    let share = (spacing.rank() > 0).then(|| {
+        let [before, behind] = pairs(&distances);
+        &before / (&before + behind)
+    });
+    let inside = match &share {
+        None => (&left + &right) * 0.5,
+        Some(_) => {
+            let [before, behind] = pairs(&distances);
+            (&left * &behind + &right * &before) / (before + behind)
         }
     };
-    let [first, last] = [0, size - 2].map(|at| part(&slopes, axis, at, at + 1));
+    let [mut first, mut last] = [0, size - 2].map(|at| part(&slopes, axis, at, at + 1));
+    if edge_order == 2 {
+        let bend = right - left;
+        let at = |x: &Variable, i: usize| part(x, axis, i, i + 1);
+        let [near, far] = match &share {
+            None => [0, size - 3].map(|i| at(&bend, i) * 0.5),
+            Some(share) => [
+                at(&bend, 0) * at(share, 0),
+                at(&bend, size - 3) * (1.0 - at(share, size - 3)),
+            ],
+        };
+        (first, last) = (first - near, last + far);
+    }
     concat([&first, &inside, &last], axis as isize)
 }
 
@@ -321,6 +379,44 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         )
         .input([2], range.clone())
         .input((), 0.5..2.0),
+        Sample::new(
+            "gradient_with",
+            |x| vec![gradient_with(&x[0], &x[1], 1, 2)],
+            |x| {
+                let at = x[1].to_vec::<f64>();
+                // The slope at one place of the parabola through three points.
+                let slope = |x: &[f64], i: usize, t: f64| {
+                    (0..3)
+                        .map(|own| {
+                            let [a, b] = [(own + 1) % 3, (own + 2) % 3].map(|j| at[i + j]);
+                            let own_at = at[i + own];
+                            x[i + own] * (2.0 * t - a - b) / ((own_at - a) * (own_at - b))
+                        })
+                        .sum::<f64>()
+                };
+                vec![along_axis(&x[0], 1, |x| {
+                    let places = [(0, 0), (0, 1), (1, 2), (1, 3)];
+                    let y = places.map(|(start, i)| slope(x, start, at[i]));
+                    y.to_vec()
+                })]
+            },
+        )
+        .input([2, 4], range.clone())
+        .input([4], range.clone()),
+        Sample::new(
+            "gradient_with",
+            |x| vec![gradient_with(&x[0], 0.5, 0, 2)],
+            |x| {
+                vec![along_axis(&x[0], 0, |x| {
+                    vec![
+                        -3.0 * x[0] + 4.0 * x[1] - x[2],
+                        x[2] - x[0],
+                        3.0 * x[2] - 4.0 * x[1] + x[0],
+                    ]
+                })]
+            },
+        )
+        .input([3, 2], range.clone()),
         Sample::new(
             "trapezoid",
             |x| vec![trapezoid(&x[0], &x[1], 1)],

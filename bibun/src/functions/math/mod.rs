@@ -20,6 +20,7 @@ mod logsumexp;
 mod norm;
 mod order;
 mod piecewise;
+mod polynomial;
 mod power;
 mod quantile;
 mod reduction;
@@ -55,6 +56,7 @@ pub use logsumexp::*;
 pub use norm::*;
 pub use order::*;
 pub use piecewise::*;
+pub use polynomial::*;
 pub use power::*;
 pub use quantile::*;
 pub use reduction::*;
@@ -119,6 +121,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         logsumexp::samples(),
         norm::samples(),
         piecewise::samples(),
+        polynomial::samples(),
         power::samples(),
         quantile::samples(),
         reduction::samples(),

@@ -11,8 +11,8 @@ use crate::function::{Fixed, Mismatch, Spec};
 use crate::functions::families::{Discrete, DiscreteRule, method};
 use crate::functions::{
     Operand, argmax, argsort, cast, ceil, concat, constant_beside, cummax, equal, expand_dims,
-    floor, gather, is_nan, logical_and, logical_not, maximum, moveaxis, not_equal, permute,
-    reshape, sort, sum, to_float, where_,
+    floor, full_like, gather, is_nan, logical_and, logical_not, maximum, minimum, moveaxis,
+    not_equal, permute, remainder, reshape, round, sort, sum, to_float, where_, zeros_like,
 };
 use crate::variable::Variable;
 
@@ -40,9 +40,149 @@ use crate::variable::Variable;
 #[track_caller]
 pub fn quantile(x: impl Into<Variable>, q: impl Into<Operand>, axes: impl Into<Axes>) -> Variable {
     let _whole = composite("quantile");
-    quantiles("quantile", x.into(), q.into(), &axes.into(), false)
+    quantiles(
+        "quantile",
+        x.into(),
+        q.into(),
+        &axes.into(),
+        false,
+        QuantileMethod::Linear,
+    )
 }
 method!(quantile, q: impl Into<Operand>, axes: impl Into<Axes>);
+
+/// How a quantile is found from the elements around it in their order: NumPy's methods, of which nine are those of
+/// R. J. Hyndman and Y. Fan, "Sample quantiles in statistical packages", 1996, with their numbers there. `n` is the
+/// number of elements, and elements are counted from one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum QuantileMethod {
+    /// The place `1 + (n - 1) q` between two elements, by linear interpolation: number 7.
+    #[default]
+    Linear,
+    /// The lower of the two.
+    Lower,
+    /// The higher of the two.
+    Higher,
+    /// Their mean.
+    Midpoint,
+    /// The nearer of the two; the one at an even distance from the first if it is in the middle.
+    Nearest,
+    /// The smallest element that so many are not above: number 1.
+    InvertedCdf,
+    /// Number 1, but the mean of two elements where the fraction is met exactly: number 2.
+    AveragedInvertedCdf,
+    /// The element that is nearest to the place `n q`: number 3.
+    ClosestObservation,
+    /// The place `n q`: number 4.
+    InterpolatedInvertedCdf,
+    /// The place `n q + 1/2`: number 5.
+    Hazen,
+    /// The place `(n + 1) q`: number 6.
+    Weibull,
+    /// The place `(n + 1/3) q + 1/3`: number 8.
+    MedianUnbiased,
+    /// The place `(n + 1/4) q + 3/8`: number 9.
+    NormalUnbiased,
+}
+
+/// The two elements of each line by their places from zero on, and the weight of the second.
+struct Between {
+    low: Variable,
+    high: Variable,
+    weight: Variable,
+}
+
+impl Between {
+    /// Places of one element.
+    fn only(place: Variable) -> Self {
+        let weight = zeros_like(&place);
+        Self {
+            low: place.clone(),
+            high: place,
+            weight,
+        }
+    }
+
+    fn interpolated(place: Variable) -> Self {
+        let [low, high] = [floor(place.detach()), ceil(place.detach())];
+        let weight = place - &low;
+        Self { low, high, weight }
+    }
+}
+
+impl QuantileMethod {
+    /// Finds the places of a fraction among one more than so many elements.
+    fn between(self, steps: &Variable, q: &Variable) -> Between {
+        let inside = |place: Variable| minimum(maximum(place, 0.0), steps);
+        let count = || steps + 1.0;
+        // The place n q + a + q (1 - 2 a), from one on.
+        let continuous = |a: f64| {
+            let place = count() * q + (a - 1.0) + q * (1.0 - 2.0 * a);
+            Between::interpolated(inside(place))
+        };
+        let linear = || steps * q;
+        match self {
+            Self::Linear => Between::interpolated(linear()),
+            Self::Lower => Between::only(floor(linear().detach())),
+            Self::Higher => Between::only(ceil(linear().detach())),
+            Self::Nearest => Between::only(round(linear().detach())),
+            Self::Midpoint => {
+                let Between { low, high, weight } = Between::interpolated(linear().detach());
+                let weight = full_like(&weight, 0.5);
+                Between { low, high, weight }
+            }
+            Self::InvertedCdf => Between::only(inside(ceil((count() * q).detach()) - 1.0)),
+            Self::AveragedInvertedCdf => {
+                let reached = (count() * q).detach();
+                let [low, high] = [ceil(&reached) - 1.0, floor(&reached)].map(inside);
+                let weight = full_like(&low, 0.5);
+                Between { low, high, weight }
+            }
+            Self::ClosestObservation => {
+                let reached = (count() * q).detach() - 0.5;
+                let below = floor(&reached);
+                let is_met =
+                    logical_and(equal(&reached, &below), equal(remainder(&below, 2.0), 0.0));
+                Between::only(inside(where_(is_met, &below - 1.0, &below)))
+            }
+            Self::InterpolatedInvertedCdf => Between::interpolated(inside(count() * q - 1.0)),
+            Self::Hazen => continuous(0.5),
+            Self::Weibull => continuous(0.0),
+            Self::MedianUnbiased => continuous(1.0 / 3.0),
+            Self::NormalUnbiased => continuous(0.375),
+        }
+    }
+}
+
+/// Computes quantiles over axes as [`quantile`] does, by one of NumPy's [methods](QuantileMethod).
+///
+/// Shapes: x any, q `[]` or `[k]` → `[..]` or `[k, ..]`, without the axes, or with size 1 for them under
+/// [`keep_dims`](bibun_array::keep_dims).
+/// Types: x floats; integers and bools give f64; q numbers.
+/// Gradient: `gy` to the elements by their weights; to q where the method interpolates linearly.
+///
+/// Source: `numpy.quantile` with `method`; `torch.quantile` has the first five.
+///
+/// # Panics
+/// Panics if there are no elements, there is no such axis, or q is not between 0 and 1.
+///
+/// ```
+/// use bibun::{functions::{quantile_with, QuantileMethod}, Variable};
+/// let x = Variable::new([5.0, 1.0, 2.0, 4.0]);
+/// assert_eq!(quantile_with(&x, 0.5, 0, QuantileMethod::Lower).item::<f64>(), 2.0);
+/// assert_eq!(quantile_with(&x, 0.25, 0, QuantileMethod::Hazen).item::<f64>(), 1.5);
+/// ```
+#[track_caller]
+pub fn quantile_with(
+    x: impl Into<Variable>,
+    q: impl Into<Operand>,
+    axes: impl Into<Axes>,
+    method: QuantileMethod,
+) -> Variable {
+    let _whole = composite("quantile");
+    quantiles("quantile", x.into(), q.into(), &axes.into(), false, method)
+}
+method!(quantile_with, q: impl Into<Operand>, axes: impl Into<Axes>, method: QuantileMethod);
 
 /// Computes quantiles over axes as [`quantile`] does, of the elements that are not NaN. NaN if there are
 /// none.
@@ -69,7 +209,14 @@ pub fn nanquantile(
     axes: impl Into<Axes>,
 ) -> Variable {
     let _whole = composite("nanquantile");
-    quantiles("nanquantile", x.into(), q.into(), &axes.into(), true)
+    quantiles(
+        "nanquantile",
+        x.into(),
+        q.into(),
+        &axes.into(),
+        true,
+        QuantileMethod::Linear,
+    )
 }
 method!(nanquantile, q: impl Into<Operand>, axes: impl Into<Axes>);
 
@@ -94,7 +241,14 @@ method!(nanquantile, q: impl Into<Operand>, axes: impl Into<Axes>);
 #[track_caller]
 pub fn median(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
     let _whole = composite("median");
-    quantiles("median", x.into(), 0.5.into(), &axes.into(), false)
+    quantiles(
+        "median",
+        x.into(),
+        0.5.into(),
+        &axes.into(),
+        false,
+        QuantileMethod::Linear,
+    )
 }
 method!(median, axes: impl Into<Axes>);
 
@@ -117,7 +271,14 @@ method!(median, axes: impl Into<Axes>);
 #[track_caller]
 pub fn nanmedian(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
     let _whole = composite("nanmedian");
-    quantiles("nanmedian", x.into(), 0.5.into(), &axes.into(), true)
+    quantiles(
+        "nanmedian",
+        x.into(),
+        0.5.into(),
+        &axes.into(),
+        true,
+        QuantileMethod::Linear,
+    )
 }
 method!(nanmedian, axes: impl Into<Axes>);
 
@@ -128,6 +289,7 @@ fn quantiles(
     q: Operand,
     axes: &Axes,
     without_nan: bool,
+    method: QuantileMethod,
 ) -> Variable {
     let x = to_float(x);
     let q = to_float(q.beside(DType::F64));
@@ -165,9 +327,8 @@ fn quantiles(
     // Where there is nothing but NaN, this is taken.
     let steps = maximum(steps, 0.0);
     let count = q.size();
-    let place = steps * reshape(&q, count);
-    let [low, high] = [floor(place.detach()), ceil(place.detach())];
-    let weight = cast(place - &low, x.dtype().accumulator());
+    let Between { low, high, weight } = method.between(&steps, &reshape(&q, count));
+    let weight = cast(weight, x.dtype().accumulator());
     let [low, high] = [low, high].map(|place| {
         let element = gather(&x, cast(place, DType::I64), -1);
         cast(element, x.dtype().accumulator())
@@ -308,6 +469,34 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input([2, 4], -2.0..2.0)
         .input([2], 0.4..0.6),
         Sample::new(
+            "quantile_with",
+            |x| vec![quantile_with(&x[0], &x[1], 1, QuantileMethod::Hazen)],
+            |x| {
+                let q = x[1].item::<f64>();
+                vec![over_axes(&x[0], &[1], false, |x| {
+                    let mut x = x.to_vec();
+                    x.sort_by(f64::total_cmp);
+                    let place = x.len() as f64 * q - 0.5;
+                    let low = place.floor() as usize;
+                    x[low] + (x[low + 1] - x[low]) * (place - low as f64)
+                })]
+            },
+        )
+        .input([2, 4], -2.0..2.0)
+        .input((), 0.4..0.6),
+        Sample::new(
+            "quantile_with",
+            |x| vec![quantile_with(&x[0], 0.4, 1, QuantileMethod::Midpoint)],
+            |x| {
+                vec![over_axes(&x[0], &[1], false, |x| {
+                    let mut x = x.to_vec();
+                    x.sort_by(f64::total_cmp);
+                    (x[1] + x[2]) / 2.0
+                })]
+            },
+        )
+        .input([2, 4], -2.0..2.0),
+        Sample::new(
             "nanquantile",
             |x| {
                 let kept = beside(x, [[true, false, true, true], [false, true, true, false]]);
@@ -352,6 +541,37 @@ mod tests {
         let gx = gradients(&[&y.slice(crate::s![..; 2]).sum(..)], &[&x]);
         let expected = [0.5, 0.0, 0.5, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0];
         assert_eq!(gx[0].as_ref().unwrap().to_vec::<f64>(), expected);
+    }
+
+    /// NumPy's numbers.
+    #[test]
+    fn all_methods() {
+        use QuantileMethod::*;
+        let x = Variable::new([3.0, 1.0, 7.0, 4.0, 9.0, 2.0]);
+        let known = [
+            (Linear, [1.0, 2.25, 2.5, 3.5, 8.0, 9.0]),
+            (Lower, [1.0, 2.0, 2.0, 3.0, 7.0, 9.0]),
+            (Higher, [1.0, 3.0, 3.0, 4.0, 9.0, 9.0]),
+            (Midpoint, [1.0, 2.5, 2.5, 3.5, 8.0, 9.0]),
+            (Nearest, [1.0, 2.0, 3.0, 3.0, 7.0, 9.0]),
+            (InvertedCdf, [1.0, 2.0, 2.0, 3.0, 9.0, 9.0]),
+            (AveragedInvertedCdf, [1.0, 2.0, 2.0, 3.5, 9.0, 9.0]),
+            (ClosestObservation, [1.0, 2.0, 2.0, 3.0, 7.0, 9.0]),
+            (InterpolatedInvertedCdf, [1.0, 1.5, 1.8, 3.0, 7.8, 9.0]),
+            (Hazen, [1.0, 2.0, 2.3, 3.5, 8.8, 9.0]),
+            (Weibull, [1.0, 1.75, 2.1, 3.5, 9.0, 9.0]),
+            (
+                MedianUnbiased,
+                [1.0, 23.0 / 12.0, 67.0 / 30.0, 3.5, 9.0, 9.0],
+            ),
+            (NormalUnbiased, [1.0, 1.9375, 2.25, 3.5, 9.0, 9.0]),
+        ];
+        for (method, expected) in known {
+            let y = quantile_with(&x, [0.0, 0.25, 0.3, 0.5, 0.9, 1.0], 0, method);
+            for (found, expected) in y.to_vec::<f64>().into_iter().zip(expected) {
+                assert!((found - expected).abs() < 1e-13, "{method:?}: {y:?}");
+            }
+        }
     }
 
     #[test]

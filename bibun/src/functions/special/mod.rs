@@ -2,6 +2,7 @@
 
 mod bessel;
 mod entropy;
+mod exponential_integral;
 mod gamma;
 mod incomplete;
 mod multivariate;
@@ -14,6 +15,7 @@ use crate::functions::families::ElementFunction;
 
 pub use bessel::*;
 pub use entropy::*;
+pub use exponential_integral::*;
 pub use gamma::*;
 pub use incomplete::*;
 pub use multivariate::*;
@@ -44,6 +46,11 @@ pub(in crate::functions) fn of_special(function: Special) -> &'static ElementFun
         Special::BesselI => bessel::BesselI::function(),
         Special::BesselIe => bessel::BesselIe::function(),
         Special::BesselJ => bessel::BesselJ::function(),
+        Special::BesselY => bessel::BesselY::function(),
+        Special::BesselK => bessel::BesselK::function(),
+        Special::BesselKe => bessel::BesselKe::function(),
+        Special::Expn => exponential_integral::Expn::function(),
+        Special::Expi => Expi::function(),
         Special::Erfcx => normal::ScaledErfc::function(),
         Special::LogNdtr => normal::LogDistribution::function(),
         Special::Ndtri => Ndtri::function(),
@@ -55,6 +62,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     [
         bessel::samples(),
         entropy::samples(),
+        exponential_integral::samples(),
         gamma::samples(),
         incomplete::samples(),
         normal::samples(),
