@@ -114,7 +114,7 @@ fn error(places: &Variable, states: &Variable) -> f64 {
 
 fn main() {
     let random = &mut Generator::new(0);
-    let [states, seen] = no_grad(|| simulated(random));
+    let [_, seen] = no_grad(|| simulated(random));
     let [unseen_states, unseen] = no_grad(|| simulated(random));
 
     let places = |model: &Model, seen: &Variable| {

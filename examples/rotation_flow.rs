@@ -9,7 +9,6 @@ use bibun::distributions::bijectors::Bijector;
 use bibun::distributions::{
     Distribution, Independent, MultivariateNormal, Normal, Reparameterized, Transformed,
 };
-use bibun::functions::random_normal;
 use bibun::linalg::{cov, expm, inv, slogdet};
 use bibun::links::Chain;
 use bibun::optimizers::{Adam, Optimizer};
@@ -32,7 +31,7 @@ impl Layer {
         Self {
             turn: of(random.normal([N, N], 0.0, 0.1, DType::F64)),
             stretch: of(Array::zeros([N], DType::F64)),
-            bend: of(Array::full([N], 0.1, DType::F64)),
+            bend: of(Array::full([N], 0.1)),
         }
     }
 
