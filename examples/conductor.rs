@@ -3,7 +3,8 @@
 //! eigenvalue of `-(a u')' = λ u`, where a is the density of the conductor: it must not be negative, and its mean is 1.
 //!
 //! The solution is known: where `u' = 1`, the eigenvalue does not change with the place of conductor, so `u = x`,
-//! `a = 3 (1 - x²) / 2`, and λ is 3, where it is π²/4 for a constant density.
+//! `a = 3 (1 - x²) / 2`, and λ is 3, where it is π²/4 for a constant density. Of `n` layers, the same argument gives
+//! `λ = 6 n² / ((n + 1) (2 n + 1))`, and the density of a layer is `λ / n²` times the numbers of all layers from it on.
 
 use bibun::array::{Array, DType};
 use bibun::functions::{diag, softmax};
@@ -68,16 +69,20 @@ fn main() {
     println!("{before:.4} before, {after:.4} after");
     let constant = std::f64::consts::PI.powi(2) / 4.0;
     assert!((before / constant - 1.0).abs() < 0.03);
-    assert!((after / 3.0 - 1.0).abs() < 0.03);
+    let n = N as f64;
+    let greatest = 6.0 * n * n / ((n + 1.0) * (2.0 * n + 1.0));
+    assert!((after / greatest - 1.0).abs() < 1e-4);
 
     // The constraints hold.
     let values = density.to_vec::<f64>();
     let mean = values.iter().sum::<f64>() / N as f64;
     assert!((mean - 1.0).abs() < 1e-12 && values.iter().all(|&a| a >= 0.0));
     for (i, a) in values.iter().enumerate() {
-        let x = (i as f64 + 0.5) / N as f64;
-        let known = 1.5 * (1.0 - x * x);
-        assert!((a - known).abs() < 0.06, "{a} instead of {known} at {x}");
+        let known = greatest / (n * n) * (i + 1..=N).sum::<usize>() as f64;
+        assert!(
+            (a - known).abs() < 0.01,
+            "{a} instead of {known} in layer {i}"
+        );
     }
 
     // No layer would use more conductor better than another: the gradient is that of the constraint, times λ.

@@ -1,15 +1,15 @@
 //! A Kalman filter learnt by gradient: a damped oscillator is seen by a good and by a bad sensor. How stiff and how damped it
 //! is, how strongly it is shaken and how far each sensor may be trusted is found where the observations are most likely, by the
-//! derivatives of a hundred steps of the filter and of the exponential of a matrix.
+//! derivatives of a hundred steps of the filter and of the exponential of a matrix. Second derivatives say how well it is known.
 //!
 //! Source: R. E. Kalman, "A new approach to linear filtering and prediction problems", 1960.
 
 use bibun::array::{Array, DType, Generator};
 use bibun::functions::{diag, eye, stack};
-use bibun::linalg::{Triangle, cholesky, cholesky_solve, expm, triangular_solve};
+use bibun::linalg::{Triangle, cholesky, cholesky_solve, expm, inv, triangular_solve};
 use bibun::links::Chain;
 use bibun::optimizers::{Adam, Optimizer};
-use bibun::{Variable, no_grad, s};
+use bibun::{Variable, hessian, no_grad, s};
 
 const STEPS: usize = 100;
 const SEQUENCES: usize = 16;
@@ -133,9 +133,24 @@ fn main() {
 
     let found = model.numbers.exp().to_vec::<f64>();
     println!("found {found:.3?} where it is {TRUTH:?}");
-    for (found, truth) in found.iter().zip(TRUTH) {
+    // How well they are known: the inverse of the Hessian is the covariance of the logarithms.
+    let information = hessian(
+        |numbers| {
+            Model {
+                numbers: numbers.clone(),
+            }
+            .filter(&seen)
+            .loss
+            .sum(..)
+        },
+        &model.numbers,
+    );
+    let errors = inv(information).diagonal(0, [0, 1]).sqrt().to_vec::<f64>();
+    println!("relative standard errors {errors:.3?}");
+    for ((found, truth), error) in found.iter().zip(TRUTH).zip(errors) {
+        assert!(error < 0.3, "{found} is not known: {error}");
         assert!(
-            (found / truth).ln().abs() < 0.3,
+            (found / truth).ln().abs() < 3.0 * error,
             "{found} instead of {truth}"
         );
     }

@@ -441,7 +441,7 @@ fn the_core_stays_small() {
         .collect();
     counts.sort();
     let total: usize = counts.iter().map(|(lines, _)| lines).sum();
-    assert!(total <= 5420, "{total} lines of code: {counts:#?}");
+    assert!(total <= 5500, "{total} lines of code: {counts:#?}");
     assert!(total > 500, "{total} lines are too few to be all");
 }
 

@@ -1,5 +1,7 @@
 //! Data that is divided among processes.
 
+use std::sync::Arc;
+
 use bibun::array::{Array, DType, Generator};
 use bibun::datasets::{DataLoader, Dataset};
 use bibun::functions::{
@@ -10,7 +12,8 @@ use bibun::links::{Dropout, Link};
 use bibun::parallel::local;
 use bibun::serializers::Stateful;
 use bibun::{
-    BatchPart, Scopes, Variable, VmapOptions, attempt, checkpoint, compile, vmap, vmap_with,
+    BatchPart, Scopes, Variable, VmapOptions, attempt, checkpoint, compile, train_mode, vmap,
+    vmap_with,
 };
 
 /// The batches of two epochs, as each process sees them: examples and weights.
@@ -188,10 +191,13 @@ fn a_part_of_a_batch_is_a_scope() {
     attempt(|| last.run(|| x.reshape([3]))).unwrap_err();
     assert_eq!(draw(&x), first.run(|| draw(&x)));
     // A program belongs to a part.
-    let program = compile(|x: &Variable| dropout(x, 0.5, &mut Generator::new(1)));
+    type Dropped = (Arc<Dropout>, Variable);
+    let program = compile(|(dropout, x): &Dropped| dropout.forward(x));
+    let link = || Arc::new(Dropout::new(0.5, &mut Generator::new(1)));
     for part in [first, last, first] {
-        let ran = part.run(|| program.call(&x)).to_vec::<f64>();
-        assert_eq!(ran, part.run(|| draw(&x)));
+        let ran = part.run(|| train_mode(|| program.call(&(link(), x.clone()))));
+        let expected = part.run(|| train_mode(|| link().forward(&x)));
+        assert_eq!(ran.to_vec::<f64>(), expected.to_vec::<f64>());
     }
     // Noise on weights is that of all.
     let noise = |part: BatchPart| {

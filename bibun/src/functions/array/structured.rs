@@ -5,7 +5,7 @@ use crate::error::mismatch;
 use crate::function::Spec;
 use crate::functions::families::method;
 use crate::functions::{
-    abs, broadcast_to, concat, constant_beside, flip, reshape, slice, to_float,
+    abs, broadcast_to, concat, constant_beside, flip, pad, reshape, slice, to_float,
 };
 use crate::s;
 use crate::variable::Variable;
@@ -119,8 +119,10 @@ pub fn companion(p: impl Into<Variable>) -> Variable {
     }
     let n = p.size() - 1;
     let row = reshape(-slice(&p, s![1..]) / slice(&p, s![..1]), [1, n]);
-    let below = Array::eye(n, p.dtype()).slice(s![..n - 1]);
-    concat([&row, &constant_beside(&[&p], below)], 0)
+    let below = Array::eye(n, p.dtype())
+        .slice(s![..n - 1])
+        .pad(&[(1, 0), (0, 0)], 0.0);
+    pad(row, &[(0, n - 1), (0, 0)], 0.0) + constant_beside(&[&p], below)
 }
 method!(companion);
 
@@ -156,7 +158,7 @@ pub fn leslie(births: impl Into<Variable>, shares: impl Into<Variable>) -> Varia
         )
     }
     let n = births.size();
-    let lines = constant_beside(&[&shares], Array::eye(n, shares.dtype()));
+    let lines = constant_beside(&[&shares, &births], Array::eye(n, shares.dtype()));
     let below = slice(lines, s![..n - 1]) * reshape(shares, [n - 1, 1]);
     concat([&reshape(births, [1, n]), &below], 0)
 }

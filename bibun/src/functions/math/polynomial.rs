@@ -4,7 +4,7 @@ use crate::call::composite;
 use crate::error::{Error, mismatch, raise};
 use crate::function::Spec;
 use crate::functions::families::method;
-use crate::functions::{cast, concat, constant_beside, float_of, slice, to_float, zeros_like};
+use crate::functions::{cast, concat, constant_beside, float_of, slice, to_float};
 use crate::s;
 use crate::variable::Variable;
 use bibun_array::{Array, DType};
@@ -31,7 +31,7 @@ pub fn poly(roots: impl Into<Variable>) -> Variable {
     expect_vectors(function, &[("roots [n]", &roots)]);
     let (roots, dtype) = accumulated(roots);
     let one = constant_beside(&[&roots], Array::ones(1, roots.dtype()));
-    let zero = zeros_like(&one);
+    let zero = constant_beside(&[&roots], Array::zeros(1, roots.dtype()));
     let y = (0..roots.size()).fold(one, |y, i| {
         let i = i as isize;
         let scaled = &y * slice(&roots, s![i..i + 1]);
