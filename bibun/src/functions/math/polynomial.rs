@@ -34,8 +34,11 @@ pub fn poly(roots: impl Into<Variable>) -> Variable {
     let zero = constant_beside(&[&roots], Array::zeros(1, roots.dtype()));
     let y = (0..roots.size()).fold(one, |y, i| {
         let i = i as isize;
-        let scaled = &y * slice(&roots, s![i..i + 1]);
-        concat([&y, &zero], 0) - concat([&zero, &scaled], 0)
+        let scaled = -(&y * slice(&roots, s![i..i + 1]));
+        match i {
+            0 => concat([&y, &scaled], 0),
+            _ => concat([&y, &zero], 0) + concat([&zero, &scaled], 0),
+        }
     });
     cast(y, dtype)
 }
