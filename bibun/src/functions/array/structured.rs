@@ -256,13 +256,14 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             "companion",
             |x| vec![companion(&x[0])],
             |x| {
-                vec![by_index([3, 3], |i| match i[0] {
+                let n = x[0].size() - 1;
+                vec![by_index([n, n], |i| match i[0] {
                     0 => -at(&x[0], &[i[1] + 1]) / at(&x[0], &[0]),
                     row => f64::from(u8::from(row == i[1] + 1)),
                 })]
             },
         )
-        .input([4], 0.5..1.5),
+        .input([2], 0.5..1.5),
         Sample::new(
             "leslie",
             |x| vec![leslie(&x[0], &x[1])],
