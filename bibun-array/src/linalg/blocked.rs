@@ -246,12 +246,12 @@ fn substitute<T: Large, const COLUMNS: usize>(
             let factor = factors[row][j];
             let other = &x[j * step..][..COLUMNS];
             for (own, &other) in own.iter_mut().zip(other) {
-                *own = *own - factor * other;
+                *own -= factor * other;
             }
         }
         if !a.has_ones {
             let pivot = factors[row][row];
-            own.iter_mut().for_each(|own| *own = *own / pivot);
+            own.iter_mut().for_each(|own| *own /= pivot);
         }
         x[row * step..][..COLUMNS].copy_from_slice(&own);
     }
@@ -306,12 +306,12 @@ impl<T: Large> NullaryFnOnce for Roots<'_, T> {
             let pivot = Numbers::sqrt(own[k]);
             own[k] = pivot;
             for x in &mut own[k + 1..] {
-                *x = *x / pivot;
+                *x /= pivot;
             }
             for (i, row) in (k + 1..n).zip(lower.chunks_mut(step)) {
                 let factor = own[i];
                 for (x, &own) in row[i..n].iter_mut().zip(&own[i..]) {
-                    *x = *x - factor * own;
+                    *x -= factor * own;
                 }
             }
         }
@@ -436,12 +436,12 @@ impl<T: Large> NullaryFnOnce for Eliminate<'_, T> {
             // Below a zero there are zeros.
             if *pivot != T::of(0.0) {
                 let pivot = *pivot;
-                own.iter_mut().for_each(|x| *x = *x / pivot);
+                own.iter_mut().for_each(|x| *x /= pivot);
             }
             for column in lower.chunks_exact_mut(m) {
                 let (&mut factor, column) = column[row..].split_first_mut().expect("its row");
                 for (x, &own) in column.iter_mut().zip(&*own) {
-                    *x = *x - factor * own;
+                    *x -= factor * own;
                 }
             }
         }

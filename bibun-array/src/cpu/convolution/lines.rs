@@ -51,6 +51,7 @@ impl Lines {
 
     /// Computes the channel, with a factor for each step of the phase. `sums` has room for the longest line.
     #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
     pub(super) fn run<S: Simd, T: Float>(
         &self,
         simd: S,
