@@ -245,7 +245,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     let sample = |(name, call, known): Matrix| {
         Sample::new(
             name,
-            move |x| vec![&x[0] * beside(x, call().array().clone())],
+            move |x| vec![&x[0] * beside(x, call().array())],
             move |x| {
                 vec![by_index([4, 4], |i| {
                     super::at(&x[0], &[i[1]]) * known[i[0]][i[1]]
