@@ -73,7 +73,7 @@ impl Model {
 
             // The gain, transposed.
             let gain = cholesky_solve(&foreseen, &l);
-            mean = mean + surprise.matmul(&gain);
+            mean += surprise.matmul(&gain);
             covariance = &covariance - foreseen.swapaxes(0, 1).matmul(gain);
             means.push(mean.clone());
 
