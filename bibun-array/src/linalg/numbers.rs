@@ -1,7 +1,7 @@
 //! Numbers of one matrix, or of several matrices side by side.
 
 use std::array;
-use std::ops::{Add, Div, Mul, Neg, Sub};
+use std::ops::{Add, Div, DivAssign, Mul, Neg, Sub, SubAssign};
 
 use crate::Element;
 
@@ -50,7 +50,7 @@ pub(super) trait Numbers:
 }
 
 /// A number of the CPU's.
-pub(super) trait Real: Numbers + Element + PartialOrd {
+pub(super) trait Real: Numbers + Element + PartialOrd + SubAssign + DivAssign {
     fn to_f64(self) -> f64;
     #[inline(always)]
     fn is_finite(self) -> bool {
