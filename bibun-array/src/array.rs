@@ -4,8 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use crate::call::calling;
-use crate::cpu::threads::{chunks, for_each};
-use crate::cpu::worth_threads;
+use crate::cpu::{chunks, for_each, worth_threads};
 use crate::device::{Device, Memory, uploaded};
 use crate::dtype::{with_dtype, with_word};
 use crate::error::allocating;

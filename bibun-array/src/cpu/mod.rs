@@ -39,7 +39,6 @@ pub use interpreter::interpreted;
 pub(crate) use join::Join;
 pub(crate) use program::Program;
 pub(crate) use rows::{RowSource, RowStep, RowValue, RowWork, Rows};
-#[cfg(feature = "fft")]
 pub(crate) use threads::{chunks, for_each};
 pub(crate) use tile::Float;
 

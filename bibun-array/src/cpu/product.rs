@@ -472,7 +472,7 @@ impl<T: Float> WithSimd for Product<'_, '_, T> {
         // Copied if vectors cannot be read directly, or are read often and from far away.
         let packed = b.column != 1
             || m >= FEW && k * n * size_of::<T>() > SMALL
-            || m > FEW && is_crowded::<T>(b.row, depth);
+            || m > FEW && const { S::REGISTER_COUNT < 32 } && is_crowded::<T>(b.row, depth);
         // Read for some `k` at a time, in whole rows, if reading it is most of the work. Sums are then kept
         // in memory in between.
         let share = match !packed && m <= FEWEST && a.column == 1 && b.row * size_of::<T>() > AHEAD
@@ -669,7 +669,7 @@ fn tallest<S: Simd>(vectors: usize) -> usize {
 }
 
 /// Whether so many cache lines, the same number of elements apart, displace each other from the nearest
-/// cache again and again.
+/// cache again and again. A processor with 32 registers has not been measured.
 fn is_crowded<T>(step: usize, count: usize) -> bool {
     let apart = (step * size_of::<T>())
         .trailing_zeros()

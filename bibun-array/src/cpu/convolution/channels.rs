@@ -15,8 +15,15 @@ const POSITIONS: usize = 480;
 const WIDE: usize = 4;
 /// The highest tile, whose last rows may have no position.
 const HIGH: usize = 8;
-/// Bytes of weights that are read for all of these positions in turn.
-const PANEL: usize = 3 << 13;
+/// Bytes of weights that are read for all of these positions in turn: they fit the nearest cache where that takes
+/// few parts, and else the next one.
+const fn panel<S: Simd>() -> usize {
+    if S::REGISTER_COUNT >= 32 {
+        1 << 17
+    } else {
+        3 << 13
+    }
+}
 
 /// Positions one after the other, for a block of examples and for the remaining examples.
 pub(super) struct Channels([Positions; 2]);
@@ -89,7 +96,7 @@ impl Channels {
             for vectors in Panels::new(channels.div_ceil(lanes), wide::<S>(), false) {
                 let width = vectors * lanes;
                 let weights = &weights[at * steps.len()..][..width * steps.len()];
-                let most = PANEL / (width * size_of::<T>());
+                let most = const { panel::<S>() } / (width * size_of::<T>());
                 let length = steps.len().div_ceil(steps.len().div_ceil(most));
                 let parts = steps.chunks(length).zip(weights.chunks(length * width));
                 for (part, (steps, weights)) in parts.enumerate() {
