@@ -15,8 +15,9 @@ const POSITIONS: usize = 480;
 const WIDE: usize = 4;
 /// The highest tile, whose last rows may have no position.
 const HIGH: usize = 8;
-/// Bytes of weights that are read for all of these positions in turn: they fit the nearest cache where that takes
-/// few parts, and else the next one.
+/// Bytes of weights that are read for all of these positions in turn.
+// PERF: with AVX2 they come from the nearest cache, which gains 8 % for 3x3 over 64 channels. With AVX-512 only the second
+// one has been measured.
 const fn panel<S: Simd>() -> usize {
     if S::REGISTER_COUNT >= 32 {
         1 << 17
