@@ -157,14 +157,6 @@ impl<T: Large> Triangular<'_, T> {
         }
     }
 
-    pub(super) fn transposed(self) -> Self {
-        Self {
-            matrix: self.matrix.transposed(),
-            triangle: self.triangle.transposed(),
-            ..self
-        }
-    }
-
     /// Solves the equations in place, for right sides of m columns in rows that are `step` apart.
     pub(super) fn solve(self, x: &mut [T], m: usize, step: usize) {
         let n = self.n;

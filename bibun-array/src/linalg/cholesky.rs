@@ -3,7 +3,7 @@
 use super::batch::{Large, Results, Rule, TINY, run};
 use super::blocked;
 use super::numbers::{Numbers, Real};
-use super::{NOT_A_NUMBER, expect_square};
+use super::expect_square;
 use crate::Array;
 
 /// Computes the lower Cholesky factor L of matrices `[.., n, n]`, `a = L Lᵀ`, and for each the number that
@@ -107,12 +107,4 @@ impl Rule for Cholesky {
             }
         }
     }
-}
-
-/// Whether a pivot ends a factorisation: its number from 1, or that it is not a number.
-pub(super) fn wrong_pivot<T: Real>(k: usize, pivot: T) -> Option<i64> {
-    if pivot.to_f64() == 0.0 {
-        return Some(k as i64 + 1);
-    }
-    (!pivot.is_finite()).then_some(NOT_A_NUMBER)
 }

@@ -3,6 +3,7 @@
 #[cfg(feature = "linalg")]
 use super::batch::Large;
 use super::batch::{Results, Rule, TINY, run};
+use super::entries::Reals;
 use super::expect_square;
 use super::lu::{eliminate, substitute};
 use super::numbers::Numbers;
@@ -175,11 +176,11 @@ impl Rule for Exponential {
         }
         let (memory, rows) = memory.split_at_mut(6 * n * n);
         let solve = |a: &mut [V], b: &[V], y: &mut [V]| {
-            eliminate(a, n, n, rows);
+            eliminate::<Reals, V>(a, n, n, rows);
             for i in 0..n {
                 V::gather_row(b, n, rows[i], &mut y[i * n..][..n]);
             }
-            substitute(a, n, y, n);
+            substitute::<Reals, V>(a, n, y, n);
         };
         exponential(x[0], n, y, memory, multiply, solve);
     }
@@ -195,7 +196,7 @@ impl Rule for Exponential {
             for (y, &row) in y.chunks_exact_mut(n).zip(&rows) {
                 y.copy_from_slice(&b[row as usize * n..][..n]);
             }
-            super::lu::solve(&lu, n, y, n);
+            super::lu::solve(Reals, &lu, n, y, n);
         };
         exponential(x[0], n, y[0], &mut memory, super::large::multiply, solve);
     }

@@ -1,15 +1,17 @@
-//! Orthogonal factors of large matrices, by the crate `faer`.
+//! Orthogonal factors of large matrices, and triangular ones of complex numbers, by the crate `faer`.
 
 use faer::diag::DiagMut;
 use faer::dyn_stack::{MemBuffer, MemStack};
+use faer::linalg::lu::partial_pivoting::factor as lu_factor;
 use faer::linalg::qr::no_pivoting::factor as qr_factor;
 use faer::linalg::{evd, householder, svd};
 use faer::prelude::default;
 use faer::{Conj, MatMut, MatRef, Par};
+use num_complex::Complex;
 
 use super::batch::Large;
-use super::blocked::transpose;
-use super::numbers::Numbers;
+use super::blocked::{for_tiles, transpose};
+use super::numbers::{Numbers, Real};
 
 /// The number of elements from which on threads share a matrix.
 const SHARED: usize = 128 * 128;
@@ -21,6 +23,41 @@ pub(super) fn parallel(elements: usize) -> Par {
         true => Par::rayon(0),
         false => Par::Seq,
     }
+}
+
+/// Computes the triangular factors of a matrix of complex numbers, given as their parts, in place, and the row of each
+/// row. Returns whether it did: it cannot divide by a pivot that is zero, even where there is nothing to eliminate.
+pub(super) fn complex_lu<T: Large>(a: &mut [T], m: usize, n: usize, rows: &mut [i64]) -> bool {
+    let par = parallel(m * n);
+    let mut columns = vec![Complex::new(T::of(0.0), T::of(0.0)); m * n];
+    for_tiles(m, n, |i, j| {
+        let at = 2 * (i * n + j);
+        columns[j * m + i] = Complex::new(a[at], a[at + 1]);
+    });
+    let (mut order, mut inverse) = (vec![0usize; m], vec![0usize; m]);
+    let scratch = lu_factor::lu_in_place_scratch::<usize, Complex<T>>(m, n, par, default());
+    let mut memory = MemBuffer::new(scratch);
+    lu_factor::lu_in_place(
+        MatMut::from_column_major_slice_mut(&mut columns, m, n),
+        &mut order,
+        &mut inverse,
+        par,
+        MemStack::new(&mut memory),
+        default(),
+    );
+    let is_finite = |x: &T| Real::is_finite(*x);
+    let of_factors = columns.iter().all(|x| is_finite(&x.re) && is_finite(&x.im));
+    if !of_factors && a.iter().all(is_finite) {
+        return false;
+    }
+    for_tiles(m, n, |i, j| {
+        let (at, x) = (2 * (i * n + j), columns[j * m + i]);
+        (a[at], a[at + 1]) = (x.re, x.im);
+    });
+    for (row, &from) in rows.iter_mut().zip(&order) {
+        *row = from as i64;
+    }
+    true
 }
 
 /// Computes the eigenvalues of a symmetric matrix, and the eigenvectors, each in a row of `vectors`. Returns

@@ -1,13 +1,11 @@
 //! Triangular factors of any matrices, and the systems of equations that they solve.
 
 use super::batch::{Large, Results, Rule, TINY, run};
-use super::blocked::{self, Triangular};
-use super::cholesky::wrong_pivot;
+use super::entries::{Entry, Field, with_field};
 use super::numbers::{Numbers, Real};
-use super::triangular::Triangle;
-use super::{expect_matrices, expect_square, raise_mismatch};
+use super::triangular::{Equations, Triangle};
+use super::{NOT_A_NUMBER, expect_entries, expect_square_entries, raise_mismatch, results};
 use crate::Array;
-use crate::cpu::matmul::Matrix;
 
 /// Computes `P a = L U` of matrices `[.., m, n]`, by elimination with row exchanges: L (below the diagonal,
 /// which is of ones) and U in one matrix; the row of a that is in each row of `P a`, `[.., m]`; and for each
@@ -27,11 +25,11 @@ use crate::cpu::matmul::Matrix;
 /// Panics if there are no two axes, or the dtype is neither f32, f64 nor complex.
 #[track_caller]
 pub fn lu_factor(a: &Array) -> [Array; 3] {
-    if a.dtype().is_complex() {
-        return super::complex::lu_factor(a);
-    }
-    let [m, n] = expect_matrices("lu_factor", a);
-    super::results(run(Lu { m, n }, &[a]))
+    let [m, n] = expect_entries("lu_factor", a);
+    with_field!(a, field => {
+        let [lu, rows, info] = results(run(Lu { m, n, field }, &[&field.numbers(a)]));
+        [field.entries(lu), rows, info]
+    })
 }
 
 /// Solves `a x = b`, or `aᵀ x = b` if it is `transposed`, by the factors that [`lu_factor`] has computed.
@@ -47,19 +45,20 @@ pub fn lu_factor(a: &Array) -> [Array; 3] {
 /// Panics if the shapes or the dtypes do not fit.
 #[track_caller]
 pub fn lu_solve(lu: &Array, rows: &Array, b: &Array, transposed: bool) -> Array {
-    if lu.dtype().is_complex() {
-        return super::complex::lu_solve(lu, rows, b, transposed);
-    }
-    let n = expect_square("lu_solve", lu);
-    let [own, m] = expect_matrices("lu_solve", b);
+    let n = expect_square_entries("lu_solve", lu);
+    let [own, m] = expect_entries("lu_solve", b);
     let front = |x: &Array, rank: usize| x.shape()[..x.rank().saturating_sub(rank)].to_vec();
     let fits = own == n && front(lu, 2) == front(b, 2) && front(lu, 2) == front(rows, 1);
     if !fits || rows.shape().last() != Some(&n) || lu.dtype() != b.dtype() {
         raise_mismatch("lu_solve", &[("lu", lu), ("rows", rows), ("b", b)]);
     }
-    let rows = rows.cast(lu.dtype());
-    let [x] = super::results(run(LuSolve { n, m, transposed }, &[lu, &rows, b]));
-    x
+    with_field!(lu, field => {
+        let [lu, b] = [lu, b].map(|x| field.numbers(x));
+        let rows = rows.cast(lu.dtype());
+        let rule = LuSolve { n, m, transposed, field };
+        let [x] = results(run(rule, &[&lu, &rows, &b]));
+        field.entries(x)
+    })
 }
 
 /// Computes the inverse of matrices `[.., n, n]`, and the number of [`lu_factor`] that says whether there is
@@ -76,110 +75,111 @@ pub fn lu_solve(lu: &Array, rows: &Array, b: &Array, transposed: bool) -> Array 
 /// Panics if the matrices are not square, or neither of f32, f64 nor complex numbers.
 #[track_caller]
 pub fn inv(a: &Array) -> [Array; 2] {
-    if a.dtype().is_complex() {
-        return super::complex::inv(a);
-    }
-    let n = expect_square("inv", a);
-    super::results(run(Inverse(n), &[a]))
+    let n = expect_square_entries("inv", a);
+    with_field!(a, field => {
+        let [y, info] = results(run(Inverse(n, field), &[&field.numbers(a)]));
+        [field.entries(y), info]
+    })
 }
 
 /// Eliminates in place. `rows` becomes the row of each row.
 #[inline(always)]
-pub(super) fn eliminate<V: Numbers>(a: &mut [V], m: usize, n: usize, rows: &mut [V]) {
-    let (zero, one) = (V::of(0.0), V::of(1.0));
+pub(super) fn eliminate<F: Field, V: Numbers>(a: &mut [V], m: usize, n: usize, rows: &mut [V]) {
+    let width = F::WIDTH * n;
+    let read = F::Entry::<V>::read;
     for (i, row) in rows.iter_mut().enumerate() {
         *row = V::of(i as f64);
     }
     for k in 0..m.min(n) {
-        let (mut best, mut at) = (a[k * n + k].abs(), V::of(k as f64));
+        let (mut best, mut at) = (read(a, k * n + k).size(), V::of(k as f64));
         for i in k + 1..m {
-            let size = a[i * n + k].abs();
+            let size = read(a, i * n + k).size();
             at = best.if_less(size, V::of(i as f64), at);
             best = best.max(size);
         }
-        V::exchange_rows(a, n, k, at);
+        V::exchange_rows(a, width, k, at);
         V::exchange_rows(rows, 1, k, at);
         // Below a zero there are zeros.
-        let pivot = zero.if_less(best, a[k * n + k], one);
-        let (upper, lower) = a.split_at_mut((k + 1) * n);
-        let own = &upper[k * n..][..n];
-        for row in lower.chunks_exact_mut(n) {
-            let factor = row[k] / pivot;
-            row[k] = factor;
-            for (x, &own) in row[k + 1..].iter_mut().zip(&own[k + 1..]) {
-                *x = *x - factor * own;
+        let pivot = read(a, k * n + k).or_one(best).divisor();
+        let (upper, lower) = a.split_at_mut((k + 1) * width);
+        let own = &upper[k * width..][..width];
+        for row in lower.chunks_exact_mut(width) {
+            let factor = read(row, k).over(pivot);
+            factor.write(row, k);
+            for j in k + 1..n {
+                (read(row, j) - factor * read(own, j)).write(row, j);
             }
         }
     }
 }
 
-/// Subtracts `factor` times a row of m elements from another.
+/// The triangles L and U of factors, or those of the transposed matrix, in the order in which they are solved.
 #[inline(always)]
-fn subtract<V: Numbers>(x: &mut [V], m: usize, from: usize, row: usize, factor: V) {
-    let (own, other) = super::triangular::two_rows(x, m, from, row);
-    for (own, &other) in own.iter_mut().zip(other) {
-        *own = *own - factor * other;
-    }
-}
-
-#[inline(always)]
-fn divide<V: Numbers>(row: &mut [V], by: V) {
-    for x in row {
-        *x = *x / by;
-    }
+fn triangles<V>(lu: &[V], n: usize, transposed: bool) -> [Equations<'_, V>; 2] {
+    let of = |triangle, has_ones| Equations {
+        matrix: lu,
+        n,
+        triangle,
+        has_ones,
+        transposed,
+    };
+    [
+        (Triangle::Lower, !transposed),
+        (Triangle::Upper, transposed),
+    ]
+    .map(|(triangle, has_ones)| of(triangle, has_ones))
 }
 
 /// Solves with the factors, for right sides `[n, m]` in rows that are already exchanged.
 #[inline(always)]
-pub(super) fn substitute<V: Numbers>(lu: &[V], n: usize, x: &mut [V], m: usize) {
-    for i in 0..n {
-        for j in 0..i {
-            subtract(x, m, i, j, lu[i * n + j]);
-        }
+pub(super) fn substitute<F: Field, V: Numbers>(lu: &[V], n: usize, x: &mut [V], m: usize) {
+    for equations in triangles(lu, n, false) {
+        equations.substitute::<F>(x, m);
     }
-    for i in (0..n).rev() {
-        for j in i + 1..n {
-            subtract(x, m, i, j, lu[i * n + j]);
-        }
-        divide(&mut x[i * m..][..m], lu[i * n + i]);
-    }
-}
-
-/// The triangles L and U of factors in rows.
-fn triangles<T: Large>(lu: &[T], n: usize) -> [Triangular<'_, T>; 2] {
-    [(Triangle::Lower, true), (Triangle::Upper, false)].map(|(triangle, has_ones)| Triangular {
-        n,
-        matrix: Matrix::of_rows(lu, n),
-        triangle,
-        has_ones,
-    })
 }
 
 /// [`substitute`] for large matrices.
-pub(super) fn solve<T: Large>(lu: &[T], n: usize, x: &mut [T], m: usize) {
-    for triangle in triangles(lu, n) {
-        triangle.solve(x, m, m);
+pub(super) fn solve<F: Field, T: Large>(field: F, lu: &[T], n: usize, x: &mut [T], m: usize) {
+    for equations in triangles(lu, n, false) {
+        field.solve(equations, x, m);
     }
 }
 
-#[derive(Clone)]
-struct Lu {
-    m: usize,
-    n: usize,
+/// The first pivot that is zero, from 1, or that one is not a finite number.
+fn info<F: Field, T: Real>(lu: &[T], m: usize, n: usize) -> i64 {
+    let wrong = (0..m.min(n)).find_map(|k| {
+        let pivot = &lu[F::WIDTH * (k * n + k)..][..F::WIDTH];
+        if pivot.iter().all(|x| x.to_f64() == 0.0) {
+            return Some(k as i64 + 1);
+        }
+        let is_finite = pivot.iter().all(|x| x.is_finite());
+        (!is_finite).then_some(NOT_A_NUMBER)
+    });
+    wrong.unwrap_or(0)
 }
 
-impl Rule for Lu {
+#[derive(Clone)]
+struct Lu<F> {
+    m: usize,
+    n: usize,
+    field: F,
+}
+
+impl<F: Field> Rule for Lu<F> {
     fn name(&self) -> &'static str {
         "lu_factor"
     }
     fn ranks(&self) -> &[usize] {
-        &[2]
+        const { &[F::RANK] }
     }
     fn results(&self) -> Results {
-        Results::new([vec![self.m, self.n]], [vec![self.m], vec![]])
+        Results::new(
+            [self.field.shape(&[self.m, self.n])],
+            [vec![self.m], vec![]],
+        )
     }
     fn work(&self) -> usize {
-        self.m * self.n * self.m.min(self.n) + 1
+        F::WIDTH * F::WIDTH * self.m * self.n * self.m.min(self.n) + 1
     }
     fn is_tiny(&self) -> bool {
         self.m.max(self.n) <= TINY
@@ -194,149 +194,147 @@ impl Rule for Lu {
             unreachable!("two results")
         };
         lu.copy_from_slice(x[0]);
-        eliminate(lu, self.m, self.n, rows);
+        eliminate::<F, V>(lu, self.m, self.n, rows);
     }
 
     fn finish<T: Real>(&self, y: &mut [&mut [T]], integers: &mut [&mut [i64]]) {
         for (row, &found) in integers[0].iter_mut().zip(y[1].iter()) {
             *row = found.to_f64() as i64;
         }
-        let pivots = (0..self.m.min(self.n)).map(|k| (k, y[0][k * self.n + k]));
-        integers[1][0] = { pivots }.find_map(|(k, x)| wrong_pivot(k, x)).unwrap_or(0);
+        integers[1][0] = info::<F, T>(y[0], self.m, self.n);
     }
 
     fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], integers: &mut [&mut [i64]]) {
-        let Self { m, n } = *self;
+        let Self { m, n, .. } = *self;
         y[0].copy_from_slice(x[0]);
-        blocked::lu(y[0], m, n, integers[0]);
-        let pivots = (0..m.min(n)).map(|k| (k, y[0][k * n + k]));
-        integers[1][0] = { pivots }.find_map(|(k, x)| wrong_pivot(k, x)).unwrap_or(0);
+        self.field.factor(y[0], m, n, integers[0]);
+        integers[1][0] = info::<F, T>(y[0], m, n);
     }
 }
 
 #[derive(Clone)]
-struct LuSolve {
+struct LuSolve<F> {
     n: usize,
     m: usize,
     transposed: bool,
+    field: F,
 }
 
-impl Rule for LuSolve {
+impl<F: Field> Rule for LuSolve<F> {
     fn name(&self) -> &'static str {
         "lu_solve"
     }
     fn ranks(&self) -> &[usize] {
-        &[2, 1, 2]
+        const { &[F::RANK, 1, F::RANK] }
     }
     fn results(&self) -> Results {
-        Results::new([vec![self.n, self.m]], [])
+        Results::new([self.field.shape(&[self.n, self.m])], [])
     }
     fn work(&self) -> usize {
-        2 * self.n * self.n * self.m + 1
+        2 * F::WIDTH * F::WIDTH * self.n * self.n * self.m + 1
     }
     fn is_tiny(&self) -> bool {
         self.n <= TINY && self.m <= TINY
     }
     fn memory(&self) -> usize {
         match self.transposed {
-            true => self.n * self.m,
+            true => F::WIDTH * self.n * self.m,
             false => 0,
         }
     }
 
     #[inline(always)]
     fn compute<V: Numbers>(&self, x: &[&[V]], y: &mut [&mut [V]]) {
-        let Self { n, m, transposed } = *self;
+        let Self {
+            n, m, transposed, ..
+        } = *self;
         let (lu, rows, b) = (x[0], x[1], x[2]);
+        let width = F::WIDTH * m;
         if !transposed {
             for i in 0..n {
-                V::gather_row(b, m, rows[i], &mut y[0][i * m..][..m]);
+                V::gather_row(b, width, rows[i], &mut y[0][i * width..][..width]);
             }
-            return substitute(lu, n, y[0], m);
+            return substitute::<F, V>(lu, n, y[0], m);
         }
         let [out, x] = y else {
             unreachable!("a result and memory")
         };
         x.copy_from_slice(b);
-        for i in 0..n {
-            for j in 0..i {
-                subtract(x, m, i, j, lu[j * n + i]);
-            }
-            divide(&mut x[i * m..][..m], lu[i * n + i]);
-        }
-        for i in (0..n).rev() {
-            for j in i + 1..n {
-                subtract(x, m, i, j, lu[j * n + i]);
-            }
+        for equations in triangles(lu, n, true) {
+            equations.substitute::<F>(x, m);
         }
         for i in 0..n {
-            V::scatter_row(&x[i * m..][..m], m, rows[i], out);
+            V::scatter_row(&x[i * width..][..width], width, rows[i], out);
         }
     }
 
     fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], _: &mut [&mut [i64]]) {
-        let Self { n, m, transposed } = *self;
+        let Self {
+            n, m, transposed, ..
+        } = *self;
         let (lu, rows, b) = (x[0], x[1], x[2]);
+        let width = F::WIDTH * m;
         if !transposed {
             for i in 0..n {
-                T::gather_row(b, m, rows[i], &mut y[0][i * m..][..m]);
+                T::gather_row(b, width, rows[i], &mut y[0][i * width..][..width]);
             }
-            return solve(lu, n, y[0], m);
+            return solve(self.field, lu, n, y[0], m);
         }
         let mut memory = b.to_vec();
-        let [lower, upper] = triangles(lu, n).map(Triangular::transposed);
-        upper.solve(&mut memory, m, m);
-        lower.solve(&mut memory, m, m);
+        for equations in triangles(lu, n, true) {
+            self.field.solve(equations, &mut memory, m);
+        }
         for i in 0..n {
-            T::scatter_row(&memory[i * m..][..m], m, rows[i], y[0]);
+            T::scatter_row(&memory[i * width..][..width], width, rows[i], y[0]);
         }
     }
 }
 
 #[derive(Clone)]
-struct Inverse(usize);
+struct Inverse<F>(usize, F);
 
-impl Rule for Inverse {
+impl<F: Field> Rule for Inverse<F> {
     fn name(&self) -> &'static str {
         "inv"
     }
     fn ranks(&self) -> &[usize] {
-        &[2]
+        const { &[F::RANK] }
     }
     fn results(&self) -> Results {
-        Results::new([vec![self.0; 2]], [vec![]])
+        Results::new([self.1.shape(&[self.0; 2])], [vec![]])
     }
     fn work(&self) -> usize {
-        3 * self.0.pow(3) + 1
+        3 * F::WIDTH * F::WIDTH * self.0.pow(3) + 1
     }
     fn is_tiny(&self) -> bool {
         self.0 <= TINY
     }
     fn memory(&self) -> usize {
-        self.0 * (self.0 + 1)
+        self.0 * (F::WIDTH * self.0 + 1)
     }
 
     #[inline(always)]
     fn compute<V: Numbers>(&self, x: &[&[V]], y: &mut [&mut [V]]) {
         let n = self.0;
+        let width = F::WIDTH * n;
         let [out, memory] = y else {
             unreachable!("a result and memory")
         };
-        let (lu, rows) = memory.split_at_mut(n * n);
+        let (lu, rows) = memory.split_at_mut(n * width);
         lu.copy_from_slice(x[0]);
-        eliminate(lu, n, n, rows);
+        eliminate::<F, V>(lu, n, n, rows);
         // Row i of the exchanged identity has its one where the row came from.
-        let one = [V::of(1.0)];
+        let mut one = [V::of(0.0); 2];
+        one[0] = V::of(1.0);
         for i in 0..n {
-            V::scatter_row(&one, 1, rows[i], &mut out[i * n..][..n]);
+            let row = &mut out[i * width..][..width];
+            V::scatter_row(&one[..F::WIDTH], F::WIDTH, rows[i], row);
         }
-        substitute(lu, n, out, n);
+        substitute::<F, V>(lu, n, out, n);
     }
 
     fn finish<T: Real>(&self, y: &mut [&mut [T]], integers: &mut [&mut [i64]]) {
-        let n = self.0;
-        let pivots = (0..n).map(|k| (k, y[1][k * n + k]));
-        integers[0][0] = { pivots }.find_map(|(k, x)| wrong_pivot(k, x)).unwrap_or(0);
+        integers[0][0] = info::<F, T>(y[1], self.0, self.0);
         if integers[0][0] != 0 {
             y[0].fill(T::of(f64::NAN));
         }
@@ -345,13 +343,12 @@ impl Rule for Inverse {
     fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], integers: &mut [&mut [i64]]) {
         let n = self.0;
         let (mut lu, mut rows) = (x[0].to_vec(), vec![0; n]);
-        blocked::lu(&mut lu, n, n, &mut rows);
+        self.1.factor(&mut lu, n, n, &mut rows);
         for (i, &row) in rows.iter().enumerate() {
-            y[0][i * n + row as usize] = T::of(1.0);
+            y[0][F::WIDTH * (i * n + row as usize)] = T::of(1.0);
         }
-        solve(&lu, n, y[0], n);
-        let pivots = (0..n).map(|k| (k, lu[k * n + k]));
-        integers[0][0] = { pivots }.find_map(|(k, x)| wrong_pivot(k, x)).unwrap_or(0);
+        solve(self.1, &lu, n, y[0], n);
+        integers[0][0] = info::<F, T>(&lu, n, n);
         if integers[0][0] != 0 {
             y[0].fill(T::of(f64::NAN));
         }

@@ -9,9 +9,9 @@
 mod batch;
 mod blocked;
 mod cholesky;
-mod complex;
 mod determinant;
 mod eigh;
+mod entries;
 mod exponential;
 #[cfg(feature = "linalg")]
 mod large;
@@ -49,24 +49,49 @@ fn raise_mismatch(function: &'static str, inputs: &[(&str, &Array)]) -> ! {
     raise(Error::invalid(function, what))
 }
 
-/// Returns the last two sizes of matrices.
+/// Returns the last two sizes of matrices of real numbers.
 #[track_caller]
 fn expect_matrices(function: &'static str, a: &Array) -> [usize; 2] {
-    let is_known = matches!(a.dtype(), DType::F32 | DType::F64);
+    expect_sizes(function, a, is_real(a), "f32 or f64")
+}
+
+/// The same of real or complex numbers.
+#[track_caller]
+fn expect_entries(function: &'static str, a: &Array) -> [usize; 2] {
+    let is_known = is_real(a) || a.dtype().is_complex();
+    expect_sizes(function, a, is_known, "f32, f64 or complex numbers")
+}
+
+fn is_real(a: &Array) -> bool {
+    matches!(a.dtype(), DType::F32 | DType::F64)
+}
+
+#[track_caller]
+fn expect_sizes(function: &'static str, a: &Array, is_known: bool, known: &str) -> [usize; 2] {
     match &a.shape()[..] {
         &[.., m, n] if is_known => [m, n],
         _ => {
             let (shape, dtype) = (a.shape(), a.dtype());
-            let what = format!("a is {shape} {dtype}; it must be [.., m, n] of f32 or f64");
+            let what = format!("a is {shape} {dtype}; it must be [.., m, n] of {known}");
             raise(Error::invalid(function, what))
         }
     }
 }
 
-/// Returns the order of square matrices.
+/// Returns the order of square matrices of real numbers.
 #[track_caller]
 fn expect_square(function: &'static str, a: &Array) -> usize {
-    let [m, n] = expect_matrices(function, a);
+    expect_order(function, a, expect_matrices(function, a))
+}
+
+/// The same of real or complex numbers.
+#[track_caller]
+fn expect_square_entries(function: &'static str, a: &Array) -> usize {
+    expect_order(function, a, expect_entries(function, a))
+}
+
+#[track_caller]
+fn expect_order(function: &'static str, a: &Array, [m, n]: [usize; 2]) -> usize {
     if m != n {
         let what = format!("a is {}; it must be square", a.shape());
         raise(Error::invalid(function, what));

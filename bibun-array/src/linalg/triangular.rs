@@ -1,9 +1,8 @@
 //! Systems of linear equations with triangular matrices.
 
 use super::batch::{Large, Results, Rule, TINY, run};
-use super::blocked::Triangular;
+use super::entries::{Entry, Field, with_field};
 use super::numbers::Numbers;
-use crate::cpu::matmul::Matrix;
 use crate::{Array, DType, Error, raise};
 
 /// The part of a matrix that counts; the rest is not read.
@@ -41,49 +40,113 @@ impl Triangle {
 /// Panics if the shapes or the dtypes do not fit.
 #[track_caller]
 pub fn triangular_solve(a: &Array, b: &Array, triangle: Triangle) -> Array {
-    if a.dtype().is_complex() {
-        return super::complex::triangular_solve(a, b, triangle);
-    }
     let fits = match (&a.shape()[..], &b.shape()[..]) {
         ([front @ .., n, columns], [others @ .., rows, _]) => {
             front == others && n == columns && n == rows
         }
         _ => false,
     };
-    let is_known = matches!(a.dtype(), DType::F32 | DType::F64);
+    let is_known = matches!(a.dtype(), DType::F32 | DType::F64) || a.dtype().is_complex();
     if !fits || !is_known || a.dtype() != b.dtype() {
         let of = |x: &Array| format!("{} {}", x.shape(), x.dtype());
         let what = format!(
-            "a is {} and b {}; they must be [.., n, n] and [.., n, m] of f32 or of f64",
+            "a is {} and b {}; they must be [.., n, n] and [.., n, m] of f32, f64 or complex numbers",
             of(a),
             of(b)
         );
         raise(Error::invalid("triangular_solve", what));
     }
     let (n, m) = (b.shape()[b.rank() - 2], b.shape()[b.rank() - 1]);
-    let [y] = super::results(run(Solve { n, m, triangle }, &[a, b]));
-    y
+    with_field!(a, field => {
+        let inputs = [a, b].map(|x| field.numbers(x));
+        let rule = Solve { n, m, triangle, field };
+        let [y] = super::results(run(rule, &inputs.each_ref()));
+        field.entries(y)
+    })
+}
+
+/// The equations of a triangle of a matrix of order n, which may be read transposed, perhaps with ones on its diagonal
+/// instead of what is there.
+#[derive(Clone, Copy)]
+pub(super) struct Equations<'a, V> {
+    pub(super) matrix: &'a [V],
+    pub(super) n: usize,
+    /// The triangle after transposing.
+    pub(super) triangle: Triangle,
+    pub(super) has_ones: bool,
+    pub(super) transposed: bool,
+}
+
+impl<V: Numbers> Equations<'_, V> {
+    #[inline(always)]
+    fn at<F: Field>(&self, i: usize, j: usize) -> F::Entry<V> {
+        let at = match self.transposed {
+            true => j * self.n + i,
+            false => i * self.n + j,
+        };
+        F::Entry::read(self.matrix, at)
+    }
+
+    /// Solves them in place, for right sides of m columns.
+    #[inline(always)]
+    pub(super) fn substitute<F: Field>(&self, x: &mut [V], m: usize) {
+        let (n, width) = (self.n, F::WIDTH * m);
+        let read = F::Entry::<V>::read;
+        for step in 0..n {
+            let (row, known) = match self.triangle {
+                Triangle::Lower => (step, 0..step),
+                Triangle::Upper => (n - 1 - step, n - step..n),
+            };
+            for j in known {
+                let factor = self.at::<F>(row, j);
+                let (own, other) = two_rows(x, width, row, j);
+                for k in 0..m {
+                    (read(own, k) - factor * read(other, k)).write(own, k);
+                }
+            }
+            if !self.has_ones {
+                let divisor = self.at::<F>(row, row).divisor();
+                let own = &mut x[row * width..][..width];
+                for k in 0..m {
+                    read(own, k).over(divisor).write(own, k);
+                }
+            }
+        }
+    }
 }
 
 #[derive(Clone)]
-struct Solve {
+struct Solve<F> {
     n: usize,
     m: usize,
     triangle: Triangle,
+    field: F,
 }
 
-impl Rule for Solve {
+impl<F> Solve<F> {
+    fn equations<'a, V>(&self, matrix: &'a [V]) -> Equations<'a, V> {
+        Equations {
+            matrix,
+            n: self.n,
+            triangle: self.triangle,
+            has_ones: false,
+            transposed: false,
+        }
+    }
+}
+
+impl<F: Field> Rule for Solve<F> {
     fn name(&self) -> &'static str {
         "triangular_solve"
     }
     fn ranks(&self) -> &[usize] {
-        &[2, 2]
+        const { &[F::RANK, F::RANK] }
     }
     fn results(&self) -> Results {
-        Results::new([vec![self.n, self.m]], [])
+        Results::new([self.field.shape(&[self.n, self.m])], [])
     }
     fn work(&self) -> usize {
-        self.n * self.n * self.m + 1
+        F::WIDTH * F::WIDTH * self.n * self.n * self.m + 1
     }
     fn is_tiny(&self) -> bool {
         self.n <= TINY && self.m <= TINY
@@ -91,43 +154,19 @@ impl Rule for Solve {
 
     #[inline(always)]
     fn compute<V: Numbers>(&self, x: &[&[V]], y: &mut [&mut [V]]) {
-        let (n, m) = (self.n, self.m);
-        let (a, y) = (x[0], &mut *y[0]);
-        y.copy_from_slice(x[1]);
-        for step in 0..n {
-            let (row, known) = match self.triangle {
-                Triangle::Lower => (step, 0..step),
-                Triangle::Upper => (n - 1 - step, n - step..n),
-            };
-            for j in known {
-                let factor = a[row * n + j];
-                let (own, other) = two_rows(y, m, row, j);
-                for (own, &other) in own.iter_mut().zip(other) {
-                    *own = *own - factor * other;
-                }
-            }
-            let pivot = a[row * n + row];
-            for own in &mut y[row * m..][..m] {
-                *own = *own / pivot;
-            }
-        }
+        y[0].copy_from_slice(x[1]);
+        self.equations(x[0]).substitute::<F>(y[0], self.m);
     }
 
     fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], _: &mut [&mut [i64]]) {
         y[0].copy_from_slice(x[1]);
-        let a = Triangular {
-            n: self.n,
-            matrix: Matrix::of_rows(x[0], self.n),
-            triangle: self.triangle,
-            has_ones: false,
-        };
-        a.solve(y[0], self.m, self.m);
+        self.field.solve(self.equations(x[0]), y[0], self.m);
     }
 }
 
 /// Two rows of m elements.
 #[inline(always)]
-pub(super) fn two_rows<T>(y: &mut [T], m: usize, own: usize, other: usize) -> (&mut [T], &[T]) {
+fn two_rows<T>(y: &mut [T], m: usize, own: usize, other: usize) -> (&mut [T], &[T]) {
     let middle = own.max(other) * m;
     let (first, second) = y.split_at_mut(middle);
     match own > other {
