@@ -2,8 +2,8 @@
 
 use super::batch::{Large, Results, Rule, TINY, run};
 use super::blocked;
-use super::numbers::{Numbers, Real};
 use super::expect_square;
+use super::numbers::{Numbers, Real};
 use crate::Array;
 
 /// Computes the lower Cholesky factor L of matrices `[.., n, n]`, `a = L Lᵀ`, and for each the number that

@@ -150,7 +150,7 @@ fn complete<T: Real>(rows: &mut Vec<T>, size: usize, k: usize, count: usize) {
             for other in rows.chunks_exact(size) {
                 let product = (own.iter().zip(other)).fold(zero, |sum, (&a, &b)| sum + a * b);
                 for (own, &other) in own.iter_mut().zip(other) {
-                    *own = *own - product * other;
+                    *own -= product * other;
                 }
             }
         }
