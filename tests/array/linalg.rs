@@ -1,8 +1,8 @@
 //! Factorisations against the products that they are made of, for sizes around the limits of the loops.
 
 use bibun_array::linalg::{
-    Spectral, Triangle, cholesky, eigh, eigvalsh, expm, inv, lu_factor, lu_solve, qr, spectral,
-    svd, svdvals, triangular_solve,
+    Spectral, Triangle, cholesky, determinants, eigh, eigvalsh, expm, inv, lu_factor, lu_solve, qr,
+    spectral, svd, svdvals, triangular_solve,
 };
 use bibun_array::{Array, DType, Generator, Index, Shape, matmul};
 
@@ -511,4 +511,45 @@ fn threads_and_layouts_change_no_bits() {
             }
         }
     }
+}
+
+#[test]
+fn logarithms_of_determinants_that_no_number_holds() {
+    for (count, pivots, log, sign) in [
+        (9, vec![1e-310; 4], 4.0 * f64::ln(1e-310), 1.0),
+        (
+            1,
+            vec![-5e-324, 3e-320, 2.0],
+            5e-324_f64.ln() + 3e-320_f64.ln() + 2_f64.ln(),
+            -1.0,
+        ),
+        (
+            10,
+            vec![1e300, 1e300, -1e8, -1.0],
+            2.0 * 1e300_f64.ln() + 1e8_f64.ln(),
+            1.0,
+        ),
+        (8, vec![3.0, 0.0, -1.0], f64::NEG_INFINITY, 0.0),
+        (3, vec![1.5; 300], 300.0 * 1.5_f64.ln(), 1.0),
+    ] {
+        let n = pivots.len();
+        let a = &Array::eye(n, DType::F64) * &Array::from_vec(pivots, [n]);
+        let a = a.broadcast_to([count, n, n]);
+        let [_, signs, logs] = determinants(&a);
+        assert_eq!(signs.to_vec::<f64>(), vec![sign; count]);
+        for found in logs.to_vec::<f64>() {
+            let is_near = found == log || (found - log).abs() < 1e-12 * log.abs();
+            assert!(is_near, "{found} instead of {log}");
+        }
+    }
+    let a = Array::from([[1e-40_f32, 0.0], [0.0, 1e-40]]).broadcast_to([9, 2, 2]);
+    let [_, _, logs] = determinants(&a);
+    for found in logs.to_vec::<f32>() {
+        assert!((found + 184.2068).abs() < 1e-3, "{found}");
+    }
+    // What is not finite is seen.
+    let a = Array::from([[f64::INFINITY, 0.0], [0.0, 1.0]]).broadcast_to([9, 2, 2]);
+    let [_, signs, logs] = determinants(&a);
+    assert!(logs.to_vec::<f64>().iter().all(|x| !x.is_finite()));
+    assert!(signs.to_vec::<f64>().iter().all(|x| x.is_nan()));
 }

@@ -1,6 +1,7 @@
 //! The same computation for every matrix of a batch.
 
-use std::mem::{size_of, take};
+use std::array;
+use std::mem::take;
 
 use pulp::{Arch, NullaryFnOnce};
 use smallvec::SmallVec;
@@ -16,7 +17,10 @@ const WORK: usize = 1 << 16;
 /// The order of matrices up to which our own loops are used, for several matrices at once.
 pub(super) const TINY: usize = 16;
 
-type List<T> = SmallVec<[T; 4]>;
+/// The most inputs or results of a rule, with its memory.
+const PARTS: usize = 6;
+
+type List<T> = SmallVec<[T; PARTS]>;
 
 /// What a rule computes of each matrix: the shapes of floats, and of integers.
 #[derive(Clone, Debug, Default)]
@@ -51,21 +55,34 @@ pub(super) trait Rule: Clone + Send + Sync + 'static {
     fn memory(&self) -> usize {
         0
     }
-    /// Computes the results of one matrix or of a group. Results are zeros at first, the memory is not.
+    /// The place, of those that `compute` is given, at whose beginning the first input is put, which it is not given
+    /// then.
+    const IN_PLACE: Option<usize> = None;
+    /// Computes the results of one matrix or of a group: floats, integers as numbers, and the memory. Floats are
+    /// zeros at first, the others are not.
     fn compute<V: Numbers>(&self, x: &[&[V]], y: &mut [&mut [V]]);
-    /// Computes the integers, and what depends on them, after `compute`.
-    fn finish<T: Real>(&self, _y: &mut [&mut [T]], _integers: &mut [&mut [i64]]) {}
+    /// Whether there is something to [`finish`](Self::finish).
+    const FINISHES: bool = false;
+    /// Computes for one matrix, after `compute`, what has to branch on its values.
+    fn finish<T: Real>(&self, _y: &mut [&mut [T]]) {}
     /// Does both for one large matrix, perhaps on several threads.
     fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], integers: &mut [&mut [i64]]) {
+        let count: usize = integers.iter().map(|own| own.len()).sum();
+        let mut numbers = vec![T::of(0.0); count];
         let mut memory = vec![T::of(0.0); self.memory()];
-        {
-            let mut y: List<&mut [T]> = y.iter_mut().map(|y| &mut **y).collect();
-            y.push(&mut memory);
-            Arch::new().dispatch(Compute(self, x, &mut y));
-        }
+        let lengths: List<usize> = integers.iter().map(|own| own.len()).collect();
         let mut y: List<&mut [T]> = y.iter_mut().map(|y| &mut **y).collect();
+        let parts = parts_mut(&mut numbers, &lengths).into_iter();
+        y.extend(parts.take(lengths.len()));
         y.push(&mut memory);
-        self.finish(&mut y, integers);
+        let x = put_in_place::<T, Self>(x, &mut y);
+        Arch::new().dispatch(Compute(self, x, &mut y));
+        self.finish(&mut y);
+        drop(y);
+        let mut numbers = numbers.iter();
+        for integers in integers {
+            to_integers(numbers.by_ref(), integers);
+        }
     }
 }
 
@@ -117,7 +134,7 @@ fn computed<T: Large, R: Rule>(
     specs: &[(Shape, DType)],
 ) -> Vec<Array> {
     let mut y: Vec<Array> = (specs.iter())
-        .map(|(shape, dtype)| Array::zeros(shape, *dtype))
+        .map(|(shape, dtype)| cpu().empty(shape, *dtype))
         .collect();
     if count == 0 {
         return y;
@@ -193,14 +210,45 @@ impl<T: Send> Chunks for Places<'_, T> {
     }
 }
 
-/// Takes the results of the next matrix.
-fn next<'a, T>(lists: &mut [(&'a mut [T], usize)]) -> List<&'a mut [T]> {
-    let taken = lists.iter_mut().map(|(memory, each)| {
-        let (own, rest) = take(memory).split_at_mut(*each);
-        *memory = rest;
-        own
-    });
-    taken.collect()
+/// Takes the first elements of memory.
+fn taken<'a, T>(memory: &mut &'a mut [T], count: usize) -> &'a mut [T] {
+    let (own, rest) = take(memory).split_at_mut(count);
+    *memory = rest;
+    own
+}
+
+impl<'a, T: Real> Places<'a, T> {
+    /// Takes the places of the next matrix, with zeros in them.
+    fn next(&mut self) -> (List<&'a mut [T]>, List<&'a mut [i64]>) {
+        let floats = (self.floats.iter_mut()).map(|(memory, each)| taken(memory, *each));
+        let mut floats: List<&mut [T]> = floats.collect();
+        floats.iter_mut().for_each(|own| own.fill(T::of(0.0)));
+        let integers = (self.integers.iter_mut()).map(|(memory, each)| taken(memory, *each));
+        let mut integers: List<&mut [i64]> = integers.collect();
+        integers.iter_mut().for_each(|own| own.fill(0));
+        (floats, integers)
+    }
+
+    /// Writes the results of a group.
+    #[inline(always)]
+    fn take_group(&mut self, mut results: &[Group<T>]) {
+        for (memory, each) in &mut self.floats {
+            let own = taken(memory, GROUP * *each);
+            for (lane, own) in own.chunks_exact_mut((*each).max(1)).enumerate() {
+                for (y, x) in own.iter_mut().zip(results) {
+                    *y = x.0[lane];
+                }
+            }
+            results = &results[*each..];
+        }
+        for (memory, each) in &mut self.integers {
+            let own = taken(memory, GROUP * *each);
+            for (lane, own) in own.chunks_exact_mut((*each).max(1)).enumerate() {
+                to_integers(results.iter().map(|x| &x.0[lane]), own);
+            }
+            results = &results[*each..];
+        }
+    }
 }
 
 struct Compute<'a, 'b, R, V>(&'a R, &'a [&'a [V]], &'a mut [&'b mut [V]]);
@@ -213,71 +261,104 @@ impl<R: Rule, V: Numbers> NullaryFnOnce for Compute<'_, '_, R, V> {
     }
 }
 
+/// Writes integers that were computed as numbers.
+#[inline(always)]
+fn to_integers<'a, T: Real>(numbers: impl Iterator<Item = &'a T>, out: &mut [i64]) {
+    for (out, x) in out.iter_mut().zip(numbers) {
+        *out = x.to_f64() as i64;
+    }
+}
+
 struct Run<'a, 'b, T, R>(&'a R, &'a [&'a [T]], usize, usize, Places<'b, T>);
 
-impl<T: Large, R: Rule> NullaryFnOnce for Run<'_, '_, T, R> {
+impl<'a, T: Large, R: Rule> NullaryFnOnce for Run<'a, '_, T, R> {
     type Output = ();
 
     #[inline(always)]
     fn call(self) {
         let Self(rule, x, total, first, mut run) = self;
         let lengths: List<usize> = x.iter().map(|x| x.len() / total).collect();
-        let memory = rule.memory();
-        let mut i = first;
+        let inputs = |i: usize| -> List<&[T]> {
+            let own = |(x, &length): (&&'a [T], &usize)| &x[i * length..][..length];
+            x.iter().zip(&lengths).map(own).collect()
+        };
         let end = first + run.count;
-        if rule.is_tiny() && end - i >= GROUP {
-            let total: usize = lengths.iter().sum();
-            let mut grouped = vec![Group::<T>::of(0.0); total];
-            let sizes: List<usize> = run.floats.iter().map(|&(_, each)| each).collect();
-            let mut results = vec![Group::<T>::of(0.0); sizes.iter().sum::<usize>() + memory];
-            let mut scratch = vec![T::of(0.0); memory];
+        if !rule.is_tiny() {
+            for i in first..end {
+                let (mut floats, mut integers) = run.next();
+                rule.large(&inputs(i), &mut floats, &mut integers);
+            }
+            return;
+        }
+        let floats: usize = run.floats.iter().map(|&(_, each)| each).sum();
+        let numbers: usize = run.integers.iter().map(|&(_, each)| each).sum();
+        let sizes: List<usize> = (run.floats.iter().map(|&(_, each)| each))
+            .chain(run.integers.iter().map(|&(_, each)| each))
+            .chain([rule.memory()])
+            .collect();
+        let count = floats + numbers + rule.memory();
+        let mut i = first;
+        if end - i >= GROUP {
+            let mut grouped = vec![Group::<T>::of(0.0); lengths.iter().sum()];
+            let mut results = vec![Group::<T>::of(0.0); count];
+            let mut single = vec![T::of(0.0); if R::FINISHES { count } else { 0 }];
             while end - i >= GROUP {
-                let mut at = 0;
-                for (x, &length) in x.iter().zip(&lengths) {
-                    interleave(&x[i * length..], length, &mut grouped[at..][..length]);
-                    at += length;
-                }
-                let inputs = parts(&grouped, &lengths);
-                results.fill(Group::of(0.0));
+                results[..floats].fill(Group::of(0.0));
                 {
-                    let mut y = parts_mut(&mut results, &sizes, memory);
-                    rule.compute(&inputs, &mut y);
-                }
-                for lane in 0..GROUP {
-                    let taken = next(&mut run.floats).into_iter();
-                    let mut floats: List<&mut [T]> = taken.map(|y| -> &mut [T] { y }).collect();
-                    let mut integers = next(&mut run.integers);
+                    let mut y = parts_mut(&mut results, &sizes);
                     let mut at = 0;
-                    floats.push(&mut scratch);
-                    for y in &mut floats {
-                        let from = &results[at..][..y.len()];
-                        for (y, from) in y.iter_mut().zip(from) {
-                            *y = from.0[lane];
-                        }
-                        at += y.len();
+                    for (k, (x, &length)) in x.iter().zip(&lengths).enumerate() {
+                        let place = match R::IN_PLACE {
+                            Some(place) if k == 0 => &mut *y[place],
+                            _ => &mut grouped[at..],
+                        };
+                        interleave(&x[i * length..], length, place);
+                        at += length;
                     }
-                    rule.finish(&mut floats, &mut integers);
+                    let given = parts(&grouped, &lengths);
+                    let given = &given[R::IN_PLACE.map_or(0, |_| 1)..x.len()];
+                    rule.compute(given, &mut y[..sizes.len()]);
                 }
+                if R::FINISHES {
+                    for lane in 0..GROUP {
+                        for (single, results) in single.iter_mut().zip(&results) {
+                            *single = results.0[lane];
+                        }
+                        rule.finish(&mut parts_mut(&mut single, &sizes)[..sizes.len()]);
+                        for (&single, results) in single.iter().zip(&mut results) {
+                            results.0[lane] = single;
+                        }
+                    }
+                }
+                run.take_group(&results);
                 i += GROUP;
             }
         }
-        let mut scratch = vec![T::of(0.0); memory];
-        while i < end {
-            let inputs: List<&[T]> = (x.iter().zip(&lengths))
-                .map(|(x, &length)| &x[i * length..][..length])
-                .collect();
-            let taken = next(&mut run.floats).into_iter();
-            let mut floats: List<&mut [T]> = taken.map(|y| -> &mut [T] { y }).collect();
-            let mut integers = next(&mut run.integers);
-            match rule.is_tiny() {
-                true => {
-                    floats.push(&mut scratch);
-                    rule.compute(&inputs, &mut floats);
-                    rule.finish(&mut floats, &mut integers);
-                }
-                false => rule.large(&inputs, &mut floats, &mut integers),
+        let mut further = vec![T::of(0.0); count - floats];
+        for i in i..end {
+            let (floats, mut integers) = run.next();
+            let rest = parts_mut(&mut further, &sizes[floats.len()..]).into_iter();
+            let mut y: List<&mut [T]> = floats.into_iter().map(|y| -> &mut [T] { y }).collect();
+            y.extend(rest.take(sizes.len() - y.len()));
+            rule.compute(put_in_place::<T, R>(&inputs(i), &mut y), &mut y);
+            rule.finish(&mut y);
+            drop(y);
+            let mut numbers = further.iter();
+            for integers in &mut integers {
+                to_integers(numbers.by_ref(), integers);
             }
-            i += 1;
+        }
+    }
+}
+
+/// Puts the first input of one matrix in its place, if it has one, and returns the other inputs.
+#[inline(always)]
+fn put_in_place<'a, 'b, T: Copy, R: Rule>(x: &'a [&'b [T]], y: &mut [&mut [T]]) -> &'a [&'b [T]] {
+    match R::IN_PLACE {
+        None => x,
+        Some(place) => {
+            y[place][..x[0].len()].copy_from_slice(x[0]);
+            &x[1..]
         }
     }
 }
@@ -285,30 +366,24 @@ impl<T: Large, R: Rule> NullaryFnOnce for Run<'_, '_, T, R> {
 /// Puts elements of neighbouring matrices side by side.
 #[inline(always)]
 fn interleave<T: Real>(x: &[T], length: usize, out: &mut [Group<T>]) {
-    debug_assert!(size_of::<Group<T>>() >= GROUP * size_of::<T>());
-    for lane in 0..GROUP {
-        for (out, &x) in out.iter_mut().zip(&x[lane * length..][..length]) {
-            out.0[lane] = x;
-        }
+    let x: [&[T]; GROUP] = array::from_fn(|lane| &x[lane * length..][..length]);
+    for (i, out) in out[..length].iter_mut().enumerate() {
+        // Whole vectors are stored, for what is stored in parts cannot soon be read as a whole.
+        *out = Group(array::from_fn(|lane| x[lane][i]));
     }
 }
 
-fn parts<'a, V>(mut all: &'a [V], lengths: &[usize]) -> List<&'a [V]> {
-    let mut list = List::new();
-    for &length in lengths {
-        let (own, rest) = all.split_at(length);
-        list.push(own);
+/// Returns the parts of memory that have these lengths, at most [`PARTS`].
+#[inline(always)]
+fn parts<'a, V>(mut all: &'a [V], lengths: &[usize]) -> [&'a [V]; PARTS] {
+    array::from_fn(|i| {
+        let (own, rest) = all.split_at(lengths.get(i).copied().unwrap_or(0));
         all = rest;
-    }
-    list
+        own
+    })
 }
 
-fn parts_mut<'a, V>(mut all: &'a mut [V], sizes: &[usize], memory: usize) -> List<&'a mut [V]> {
-    let mut list = List::new();
-    for &length in sizes.iter().chain([&memory]) {
-        let (own, rest) = all.split_at_mut(length);
-        list.push(own);
-        all = rest;
-    }
-    list
+#[inline(always)]
+fn parts_mut<'a, V>(mut all: &'a mut [V], lengths: &[usize]) -> [&'a mut [V]; PARTS] {
+    array::from_fn(|i| taken(&mut all, lengths.get(i).copied().unwrap_or(0)))
 }

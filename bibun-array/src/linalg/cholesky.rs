@@ -3,7 +3,7 @@
 use super::batch::{Large, Results, Rule, TINY, run};
 use super::blocked;
 use super::expect_square;
-use super::numbers::{Numbers, Real};
+use super::numbers::Numbers;
 use crate::Array;
 
 /// Computes the lower Cholesky factor L of matrices `[.., n, n]`, `a = L Lᵀ`, and for each the number that
@@ -43,15 +43,22 @@ pub(super) fn symmetric_part<V: Numbers>(a: &[V], n: usize, out: &mut [V]) {
 }
 
 impl Cholesky {
-    /// Fills what has no factor with NaN, and says where it ends.
-    fn checked<T: Real>(&self, l: &mut [T], info: &mut [i64]) {
-        let n = self.0;
-        let zero = T::of(0.0);
-        let wrong = (0..n).find(|&i| !(l[i * n + i] > zero && l[i * n + i].is_finite()));
-        info[0] = wrong.map_or(0, |i| i as i64 + 1);
-        if wrong.is_some() {
-            l.fill(T::of(f64::NAN));
+    /// Fills what has no factor with NaN, and returns where it ends, from 1, or 0.
+    #[inline(always)]
+    fn checked<V: Numbers>(&self, l: &mut [V]) -> V {
+        let (n, zero, infinity) = (self.0, V::of(0.0), V::of(f64::INFINITY));
+        let mut wrong = zero;
+        for i in (0..n).rev() {
+            let (pivot, number) = (l[i * n + i], V::of((i + 1) as f64));
+            let of_finite = pivot.if_less(infinity, wrong, number);
+            wrong = zero.if_less(pivot, of_finite, number);
         }
+        if zero.any_less(wrong) {
+            for x in l.iter_mut() {
+                *x = zero.if_less(wrong, V::of(f64::NAN), *x);
+            }
+        }
+        wrong
     }
 }
 
@@ -74,7 +81,10 @@ impl Rule for Cholesky {
 
     #[inline(always)]
     fn compute<V: Numbers>(&self, x: &[&[V]], y: &mut [&mut [V]]) {
-        let (n, l) = (self.0, &mut *y[0]);
+        let [l, info, _] = y else {
+            unreachable!("a result, a number and memory")
+        };
+        let n = self.0;
         symmetric_part(x[0], n, l);
         for j in 0..n {
             let pivot = l[j * n + j].sqrt();
@@ -87,10 +97,7 @@ impl Rule for Cholesky {
                 }
             }
         }
-    }
-
-    fn finish<T: Real>(&self, y: &mut [&mut [T]], integers: &mut [&mut [i64]]) {
-        self.checked(y[0], integers[0]);
+        info[0] = self.checked(l);
     }
 
     fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], integers: &mut [&mut [i64]]) {
@@ -99,7 +106,7 @@ impl Rule for Cholesky {
         match blocked::cholesky(l, n, n) {
             Ok(()) => {
                 blocked::turn_triangle(l, n);
-                self.checked(l, integers[0]);
+                integers[0][0] = self.checked(l).to_f64() as i64;
             }
             Err(k) => {
                 integers[0][0] = k as i64 + 1;

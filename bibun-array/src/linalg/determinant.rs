@@ -57,79 +57,110 @@ pub fn cofactors(a: &Array) -> Array {
     matmul(&scaled, &vt) * signs
 }
 
-/// Computes a determinant, its sign and its logarithm from pivots.
-pub(super) fn of_reals<T: Real>(
-    pivots: impl Iterator<Item = T>,
-    is_turned: bool,
-    y: &mut [&mut [T]],
-) {
-    let (zero, one) = (T::of(0.0), T::of(1.0));
-    let (mut det, mut sign, mut log) = (if is_turned { -one } else { one }, is_turned, 0.0);
-    let (mut is_zero, mut product) = (false, 1.0);
-    for pivot in pivots {
-        det = det * pivot;
-        sign ^= pivot < zero;
-        is_zero |= pivot == zero;
-        // One logarithm of as many pivots as their product keeps its bits for.
-        let next = product * pivot.to_f64().abs();
-        if (1e-280..1e280).contains(&next) {
-            product = next;
-        } else {
-            log += f64::ln(product);
-            product = pivot.to_f64().abs();
-        }
-    }
-    log += product.ln();
-    y[0][0] = det;
-    y[1][0] = match is_zero {
-        true => zero,
-        false if log.is_nan() => T::of(f64::NAN),
-        false if sign => -one,
-        false => one,
-    };
-    y[2][0] = T::of(log);
-}
-/// The same of complex numbers: the sign is of size 1, and the logarithm complex.
-pub(super) fn of_complexes<T: Real>(
-    pivots: impl Iterator<Item = Pair<T>>,
-    is_turned: bool,
-    y: &mut [&mut [T]],
-) {
-    let first = if is_turned { -1.0 } else { 1.0 };
-    let (re, im) = (T::of(first), T::of(0.0));
-    let mut det = Pair { re, im };
-    let (mut direction, mut log) = (Pair { re: first, im: 0.0 }, 0.0);
-    for pivot in pivots {
-        det = det * pivot;
-        let (re, im) = (pivot.re.to_f64(), pivot.im.to_f64());
-        let size = re.hypot(im);
-        log += size.ln();
-        let by = if size == 0.0 { 1.0 } else { size };
-        direction = direction
-            * Pair {
-                re: re / by,
-                im: im / by,
-            };
-    }
-    // Roundings of many products add up.
-    let size = direction.re.hypot(direction.im);
-    let by = if size == 0.0 { 1.0 } else { size };
-    (y[0][0], y[0][1]) = (det.re, det.im);
-    (y[1][0], y[1][1]) = (T::of(direction.re / by), T::of(direction.im / by));
-    (y[2][0], y[2][1]) = (T::of(log), T::of(direction.im.atan2(direction.re)));
+/// A product of sizes, whose logarithm is asked for: it neither overflows nor underflows.
+struct Product<V> {
+    /// From 1 to 2; or 0 or infinite.
+    mantissa: V,
+    exponent: V,
 }
 
-/// Whether a permutation is one of an odd number of exchanges.
-fn is_odd(order: &mut [i64]) -> bool {
-    let mut odd = false;
+impl<V: Numbers> Product<V> {
+    #[inline(always)]
+    fn of_nothing() -> Self {
+        Self {
+            mantissa: V::of(1.0),
+            exponent: V::of(0.0),
+        }
+    }
+
+    /// Multiplies by what is not negative.
+    #[inline(always)]
+    fn times(self, size: V) -> Self {
+        // The exponent of a subnormal number is found after scaling.
+        const SCALE: i32 = 64;
+        let (zero, scale) = (V::of(0.0), V::of(f64::exp2(f64::from(SCALE))));
+        let is_small = |a, b| size.if_less(V::least(), a, b);
+        let own = is_small(size * scale, size);
+        let [own, shift] = normalized(own);
+        let shift = shift - is_small(V::of(f64::from(SCALE)), zero);
+        let [mantissa, further] = normalized(self.mantissa * own);
+        Self {
+            mantissa,
+            exponent: self.exponent + shift + further,
+        }
+    }
+
+    #[inline(always)]
+    fn ln(self) -> V {
+        self.mantissa.ln_scaled(self.exponent)
+    }
+}
+
+/// Returns a number that is at least 1 and less than 2, and the exponent of the power of two before it. Zero and what
+/// is not finite stay as they are.
+#[inline(always)]
+fn normalized<V: Numbers>(x: V) -> [V; 2] {
+    let (zero, one) = (V::of(0.0), V::of(1.0));
+    let power = x.binade();
+    let power = power.if_less(V::of(f64::INFINITY), power, one);
+    let power = zero.if_less(power, power, one);
+    [x / power, power.exponent()]
+}
+
+/// Computes a determinant, its sign and its logarithm from pivots and the sign of their permutation.
+#[inline(always)]
+pub(super) fn of_reals<V: Numbers>(pivots: impl Iterator<Item = V>, sign: V, y: &mut [&mut [V]]) {
+    let zero = V::of(0.0);
+    let (mut det, mut sign, mut product) = (sign, sign, Product::of_nothing());
+    for pivot in pivots {
+        det = det * pivot;
+        // What is not a number stays so.
+        let turned = pivot.if_less(zero, -sign, pivot.if_equal(zero, zero, sign));
+        sign = turned + zero * pivot;
+        product = product.times(pivot.abs());
+    }
+    (y[0][0], y[1][0], y[2][0]) = (det, sign, product.ln());
+}
+
+/// The same of complex numbers: the sign is of size 1, and the logarithm complex.
+#[inline(always)]
+pub(super) fn of_complexes<V: Numbers>(
+    pivots: impl Iterator<Item = Pair<V>>,
+    sign: V,
+    y: &mut [&mut [V]],
+) {
+    let (zero, one) = (V::of(0.0), V::of(1.0));
+    let mut det = Pair { re: sign, im: zero };
+    let (mut direction, mut product) = (det, Product::of_nothing());
+    let turned = |x: Pair<V>, size: V| {
+        let by = size.if_equal(zero, one, size);
+        let (re, im) = (x.re / by, x.im / by);
+        Pair { re, im }
+    };
+    for pivot in pivots {
+        det = det * pivot;
+        let size = pivot.re.hypot(pivot.im);
+        product = product.times(size);
+        direction = direction * turned(pivot, size);
+    }
+    // Roundings of many products add up.
+    let direction = turned(direction, direction.re.hypot(direction.im));
+    (y[0][0], y[0][1]) = (det.re, det.im);
+    (y[1][0], y[1][1]) = (direction.re, direction.im);
+    (y[2][0], y[2][1]) = (product.ln(), direction.im.atan2(direction.re));
+}
+
+/// Returns the sign of a permutation.
+fn sign_of<T: Real>(order: &mut [i64]) -> T {
+    let mut sign = T::of(1.0);
     for i in 0..order.len() {
         while order[i] != i as i64 {
             let to = order[i] as usize;
             order.swap(i, to);
-            odd = !odd;
+            sign = -sign;
         }
     }
-    odd
+    sign
 }
 
 #[derive(Clone)]
@@ -155,28 +186,20 @@ impl<F: Field> Rule for Determinants<F> {
         self.0 * (F::WIDTH * self.0 + 1)
     }
 
+    const IN_PLACE: Option<usize> = Some(3);
     #[inline(always)]
-    fn compute<V: Numbers>(&self, x: &[&[V]], y: &mut [&mut [V]]) {
-        let n = self.0;
-        let (lu, rows) = y[3].split_at_mut(F::WIDTH * n * n);
-        lu.copy_from_slice(x[0]);
-        eliminate::<F, V>(lu, n, n, rows);
-    }
-
-    fn finish<T: Real>(&self, y: &mut [&mut [T]], _: &mut [&mut [i64]]) {
+    fn compute<V: Numbers>(&self, _: &[&[V]], y: &mut [&mut [V]]) {
         let n = self.0;
         let (memory, y) = y.split_last_mut().expect("the memory");
-        let mut rows = [0; TINY];
-        for (row, x) in rows.iter_mut().zip(&memory[F::WIDTH * n * n..]) {
-            *row = x.to_f64() as i64;
-        }
-        self.1.determinant(memory, n, is_odd(&mut rows[..n]), y);
+        let (lu, rows) = memory.split_at_mut(F::WIDTH * n * n);
+        let sign = eliminate::<F, V>(lu, n, n, rows);
+        self.1.determinant(lu, n, sign, y);
     }
 
     fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], _: &mut [&mut [i64]]) {
         let n = self.0;
         let (mut lu, mut rows) = (x[0].to_vec(), vec![0; n]);
         self.1.factor(&mut lu, n, n, &mut rows);
-        self.1.determinant(&lu, n, is_odd(&mut rows), y);
+        self.1.determinant(&lu, n, sign_of(&mut rows), y);
     }
 }

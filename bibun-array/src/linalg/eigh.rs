@@ -144,14 +144,16 @@ impl Eigh {
         }
     }
 
-    fn checked<T: Real>(&self, a_is_finite: bool, y: &mut [&mut [T]], info: &mut [i64]) {
-        if !a_is_finite {
-            info[0] = NOT_A_NUMBER;
-            y[0].fill(T::of(f64::NAN));
-            if self.vectors {
-                y[1].fill(T::of(f64::NAN));
-            }
+    /// Fills the results of a matrix that is not finite with NaN, and returns the number that says so.
+    fn checked<T: Real>(&self, a_is_finite: bool, y: &mut [&mut [T]]) -> i64 {
+        if a_is_finite {
+            return 0;
         }
+        y[0].fill(T::of(f64::NAN));
+        if self.vectors {
+            y[1].fill(T::of(f64::NAN));
+        }
+        NOT_A_NUMBER
     }
 }
 
@@ -196,15 +198,17 @@ impl Rule for Eigh {
         diagonalize(a, n, vectors);
     }
 
-    fn finish<T: Real>(&self, y: &mut [&mut [T]], integers: &mut [&mut [i64]]) {
+    const FINISHES: bool = true;
+    fn finish<T: Real>(&self, y: &mut [&mut [T]]) {
         let n = self.n;
         let (memory, y) = y.split_last_mut().expect("the memory");
+        let (info, y) = y.split_last_mut().expect("the number");
         let (a, rows) = memory.split_at(n * n);
         let values: Vec<T> = (0..n).map(|i| a[i * n + i]).collect();
         // Of a matrix with an element that is not finite, rotations make others.
         let is_finite = (0..n).all(|i| a[i * n..][..=i].iter().all(|x| x.is_finite()));
         self.arrange(&values, rows, y);
-        self.checked(is_finite, y, integers[0]);
+        info[0] = T::of(self.checked(is_finite, y) as f64);
     }
 
     #[cfg(feature = "linalg")]
@@ -222,6 +226,6 @@ impl Rule for Eigh {
             super::large::eigh(&part, n, &mut values, rows)
         };
         self.arrange(&values, &rows, y);
-        self.checked(is_finite, y, integers[0]);
+        integers[0][0] = self.checked(is_finite, y);
     }
 }

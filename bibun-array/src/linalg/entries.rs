@@ -6,7 +6,7 @@ use std::ops::{Mul, Sub};
 use super::batch::Large;
 use super::blocked::{self, Triangular};
 use super::determinant;
-use super::numbers::{Numbers, Real};
+use super::numbers::Numbers;
 use super::triangular::Equations;
 use crate::Array;
 use crate::cpu::matmul::Matrix;
@@ -29,8 +29,8 @@ pub(super) trait Field: Copy + Send + Sync + 'static {
     fn factor<T: Large>(self, a: &mut [T], m: usize, n: usize, rows: &mut [i64]);
     /// Solves the equations of a large triangle in place, for right sides of m columns.
     fn solve<T: Large>(self, equations: Equations<'_, T>, x: &mut [T], m: usize);
-    /// Computes a determinant, its sign and its logarithm from the factors.
-    fn determinant<T: Real>(self, lu: &[T], n: usize, is_turned: bool, y: &mut [&mut [T]]);
+    /// Computes a determinant, its sign and its logarithm from the factors and the sign of the permutation.
+    fn determinant<V: Numbers>(self, lu: &[V], n: usize, sign: V, y: &mut [&mut [V]]);
 }
 
 /// One entry, or one of each matrix of a group.
@@ -39,6 +39,8 @@ pub(super) trait Entry<V: Numbers>: Copy + Sub<Output = Self> + Mul<Output = Sel
     fn write(self, x: &mut [V], at: usize);
     /// What pivots are chosen by, as in LAPACK: of complex numbers the sum of the sizes of both parts.
     fn size(self) -> V;
+    /// Returns `a` where it is a finite number, and `b` elsewhere.
+    fn if_finite(self, a: V, b: V) -> V;
     /// Returns 1 where the size is zero.
     fn or_one(self, size: V) -> Self;
     /// Returns what [`over`](Self::over) divides by.
@@ -96,8 +98,9 @@ impl Field for Reals {
         };
         triangular.solve(x, m, m);
     }
-    fn determinant<T: Real>(self, lu: &[T], n: usize, is_turned: bool, y: &mut [&mut [T]]) {
-        determinant::of_reals((0..n).map(|i| lu[i * n + i]), is_turned, y);
+    #[inline(always)]
+    fn determinant<V: Numbers>(self, lu: &[V], n: usize, sign: V, y: &mut [&mut [V]]) {
+        determinant::of_reals((0..n).map(|i| lu[i * n + i]), sign, y);
     }
 }
 
@@ -129,8 +132,9 @@ impl Field for Complexes {
     fn solve<T: Large>(self, equations: Equations<'_, T>, x: &mut [T], m: usize) {
         equations.substitute::<Self>(x, m);
     }
-    fn determinant<T: Real>(self, lu: &[T], n: usize, is_turned: bool, y: &mut [&mut [T]]) {
-        determinant::of_complexes((0..n).map(|i| Pair::read(lu, i * n + i)), is_turned, y);
+    #[inline(always)]
+    fn determinant<V: Numbers>(self, lu: &[V], n: usize, sign: V, y: &mut [&mut [V]]) {
+        determinant::of_complexes((0..n).map(|i| Pair::read(lu, i * n + i)), sign, y);
     }
 }
 
@@ -146,6 +150,10 @@ impl<V: Numbers> Entry<V> for V {
     #[inline(always)]
     fn size(self) -> V {
         self.abs()
+    }
+    #[inline(always)]
+    fn if_finite(self, a: V, b: V) -> V {
+        self.abs().if_less(V::of(f64::INFINITY), a, b)
     }
     #[inline(always)]
     fn or_one(self, size: V) -> Self {
@@ -201,6 +209,10 @@ impl<V: Numbers> Entry<V> for Pair<V> {
     #[inline(always)]
     fn size(self) -> V {
         self.re.abs() + self.im.abs()
+    }
+    #[inline(always)]
+    fn if_finite(self, a: V, b: V) -> V {
+        self.re.if_finite(self.im.if_finite(a, b), b)
     }
     #[inline(always)]
     fn or_one(self, size: V) -> Self {

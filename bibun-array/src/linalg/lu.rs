@@ -2,7 +2,7 @@
 
 use super::batch::{Large, Results, Rule, TINY, run};
 use super::entries::{Entry, Field, with_field};
-use super::numbers::{Numbers, Real};
+use super::numbers::Numbers;
 use super::triangular::{Equations, Triangle};
 use super::{NOT_A_NUMBER, expect_entries, expect_square_entries, raise_mismatch, results};
 use crate::Array;
@@ -82,9 +82,27 @@ pub fn inv(a: &Array) -> [Array; 2] {
     })
 }
 
-/// Eliminates in place. `rows` becomes the row of each row.
+/// Eliminates in place. `rows` becomes the row of each row. Returns the sign of this permutation.
 #[inline(always)]
-pub(super) fn eliminate<F: Field, V: Numbers>(a: &mut [V], m: usize, n: usize, rows: &mut [V]) {
+pub(super) fn eliminate<F: Field, V: Numbers>(
+    a: &mut [V],
+    m: usize,
+    n: usize,
+    rows: &mut [V],
+) -> V {
+    // Loops of known lengths are unrolled.
+    match (m, n) {
+        (2, 2) => eliminate_sized::<F, V>(a, 2, 2, rows),
+        (3, 3) => eliminate_sized::<F, V>(a, 3, 3, rows),
+        (4, 4) => eliminate_sized::<F, V>(a, 4, 4, rows),
+        _ => eliminate_sized::<F, V>(a, m, n, rows),
+    }
+}
+
+#[inline(always)]
+fn eliminate_sized<F: Field, V: Numbers>(a: &mut [V], m: usize, n: usize, rows: &mut [V]) -> V {
+    let (a, rows) = (&mut a[..F::WIDTH * m * n], &mut rows[..m]);
+    let mut sign = V::of(1.0);
     let width = F::WIDTH * n;
     let read = F::Entry::<V>::read;
     for (i, row) in rows.iter_mut().enumerate() {
@@ -97,6 +115,7 @@ pub(super) fn eliminate<F: Field, V: Numbers>(a: &mut [V], m: usize, n: usize, r
             at = best.if_less(size, V::of(i as f64), at);
             best = best.max(size);
         }
+        sign = at.if_equal(V::of(k as f64), sign, -sign);
         V::exchange_rows(a, width, k, at);
         V::exchange_rows(rows, 1, k, at);
         // Below a zero there are zeros.
@@ -111,6 +130,7 @@ pub(super) fn eliminate<F: Field, V: Numbers>(a: &mut [V], m: usize, n: usize, r
             }
         }
     }
+    sign
 }
 
 /// The triangles L and U of factors, or those of the transposed matrix, in the order in which they are solved.
@@ -145,17 +165,17 @@ pub(super) fn solve<F: Field, T: Large>(field: F, lu: &[T], n: usize, x: &mut [T
     }
 }
 
-/// The first pivot that is zero, from 1, or that one is not a finite number.
-fn info<F: Field, T: Real>(lu: &[T], m: usize, n: usize) -> i64 {
-    let wrong = (0..m.min(n)).find_map(|k| {
-        let pivot = &lu[F::WIDTH * (k * n + k)..][..F::WIDTH];
-        if pivot.iter().all(|x| x.to_f64() == 0.0) {
-            return Some(k as i64 + 1);
-        }
-        let is_finite = pivot.iter().all(|x| x.is_finite());
-        (!is_finite).then_some(NOT_A_NUMBER)
-    });
-    wrong.unwrap_or(0)
+/// Returns the first pivot that is zero, from 1, or says that one is not a finite number.
+#[inline(always)]
+fn info_of<F: Field, V: Numbers>(lu: &[V], m: usize, n: usize) -> V {
+    let zero = V::of(0.0);
+    let mut info = zero;
+    for k in (0..m.min(n)).rev() {
+        let pivot = F::Entry::read(lu, k * n + k);
+        let not_zero = pivot.if_finite(info, V::of(NOT_A_NUMBER as f64));
+        info = (pivot.size()).if_equal(zero, V::of((k + 1) as f64), not_zero);
+    }
+    info
 }
 
 #[derive(Clone)]
@@ -184,31 +204,22 @@ impl<F: Field> Rule for Lu<F> {
     fn is_tiny(&self) -> bool {
         self.m.max(self.n) <= TINY
     }
-    fn memory(&self) -> usize {
-        self.m
-    }
 
+    const IN_PLACE: Option<usize> = Some(0);
     #[inline(always)]
-    fn compute<V: Numbers>(&self, x: &[&[V]], y: &mut [&mut [V]]) {
-        let [lu, rows] = y else {
-            unreachable!("two results")
+    fn compute<V: Numbers>(&self, _: &[&[V]], y: &mut [&mut [V]]) {
+        let [lu, rows, info, _] = y else {
+            unreachable!("three results and memory")
         };
-        lu.copy_from_slice(x[0]);
         eliminate::<F, V>(lu, self.m, self.n, rows);
-    }
-
-    fn finish<T: Real>(&self, y: &mut [&mut [T]], integers: &mut [&mut [i64]]) {
-        for (row, &found) in integers[0].iter_mut().zip(y[1].iter()) {
-            *row = found.to_f64() as i64;
-        }
-        integers[1][0] = info::<F, T>(y[0], self.m, self.n);
+        info[0] = info_of::<F, V>(lu, self.m, self.n);
     }
 
     fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], integers: &mut [&mut [i64]]) {
         let Self { m, n, .. } = *self;
         y[0].copy_from_slice(x[0]);
         self.field.factor(y[0], m, n, integers[0]);
-        integers[1][0] = info::<F, T>(y[0], m, n);
+        integers[1][0] = info_of::<F, T>(y[0], m, n).to_f64() as i64;
     }
 }
 
@@ -293,6 +304,21 @@ impl<F: Field> Rule for LuSolve<F> {
 #[derive(Clone)]
 struct Inverse<F>(usize, F);
 
+impl<F: Field> Inverse<F> {
+    /// Fills what is no inverse with NaN, and returns the number of [`lu_factor`].
+    #[inline(always)]
+    fn checked<V: Numbers>(lu: &[V], n: usize, out: &mut [V]) -> V {
+        let info = info_of::<F, V>(lu, n, n);
+        let zero = V::of(0.0);
+        if zero.any_less(info.abs()) {
+            for x in out {
+                *x = info.if_equal(zero, *x, V::of(f64::NAN));
+            }
+        }
+        info
+    }
+}
+
 impl<F: Field> Rule for Inverse<F> {
     fn name(&self) -> &'static str {
         "inv"
@@ -313,15 +339,15 @@ impl<F: Field> Rule for Inverse<F> {
         self.0 * (F::WIDTH * self.0 + 1)
     }
 
+    const IN_PLACE: Option<usize> = Some(2);
     #[inline(always)]
-    fn compute<V: Numbers>(&self, x: &[&[V]], y: &mut [&mut [V]]) {
+    fn compute<V: Numbers>(&self, _: &[&[V]], y: &mut [&mut [V]]) {
         let n = self.0;
         let width = F::WIDTH * n;
-        let [out, memory] = y else {
-            unreachable!("a result and memory")
+        let [out, info, memory] = y else {
+            unreachable!("two results and memory")
         };
         let (lu, rows) = memory.split_at_mut(n * width);
-        lu.copy_from_slice(x[0]);
         eliminate::<F, V>(lu, n, n, rows);
         // Row i of the exchanged identity has its one where the row came from.
         let mut one = [V::of(0.0); 2];
@@ -331,13 +357,7 @@ impl<F: Field> Rule for Inverse<F> {
             V::scatter_row(&one[..F::WIDTH], F::WIDTH, rows[i], row);
         }
         substitute::<F, V>(lu, n, out, n);
-    }
-
-    fn finish<T: Real>(&self, y: &mut [&mut [T]], integers: &mut [&mut [i64]]) {
-        integers[0][0] = info::<F, T>(y[1], self.0, self.0);
-        if integers[0][0] != 0 {
-            y[0].fill(T::of(f64::NAN));
-        }
+        info[0] = Self::checked(lu, n, out);
     }
 
     fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], integers: &mut [&mut [i64]]) {
@@ -348,9 +368,6 @@ impl<F: Field> Rule for Inverse<F> {
             y[0][F::WIDTH * (i * n + row as usize)] = T::of(1.0);
         }
         solve(self.1, &lu, n, y[0], n);
-        integers[0][0] = info::<F, T>(&lu, n, n);
-        if integers[0][0] != 0 {
-            y[0].fill(T::of(f64::NAN));
-        }
+        integers[0][0] = Self::checked(&lu, n, y[0]).to_f64() as i64;
     }
 }

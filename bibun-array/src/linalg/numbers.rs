@@ -1,12 +1,15 @@
 //! Numbers of one matrix, or of several matrices side by side.
 
 use std::array;
+use std::f64::consts::LN_2;
 use std::ops::{Add, Div, DivAssign, Mul, Neg, Sub, SubAssign};
 
 use crate::Element;
 
 /// The number of matrices in a group: the vectors of AVX-512 hold so many f64.
 pub(super) const GROUP: usize = 8;
+/// The number of rows up to which they are exchanged by choosing.
+const CHOSEN: usize = 8;
 
 /// A number, or one number of each matrix of a group, which the same operations go through: they become
 /// vector instructions. So an algorithm for it does not branch on values, but chooses.
@@ -23,10 +26,18 @@ pub(super) trait Numbers:
     fn abs(self) -> Self;
     /// Returns `a` where `self < other`, and `b` elsewhere.
     fn if_less(self, other: Self, a: Self, b: Self) -> Self;
+    /// Returns `a` where `self == other`, and `b` elsewhere.
+    fn if_equal(self, other: Self, a: Self, b: Self) -> Self;
     /// Whether `self < other` in some matrix.
     fn any_less(self, other: Self) -> bool;
     /// Returns the greatest power of two that is not greater, for numbers that are not negative.
     fn binade(self) -> Self;
+    /// Returns the logarithm of a power of two, to base 2.
+    fn exponent(self) -> Self;
+    /// Returns the natural logarithm of a number times this power of two.
+    fn ln_scaled(self, exponent: Self) -> Self;
+    fn hypot(self, other: Self) -> Self;
+    fn atan2(self, other: Self) -> Self;
     /// Exchanges a row of n elements with the row whose number is `other`, in each matrix its own.
     fn exchange_rows(rows: &mut [Self], n: usize, row: usize, other: Self);
     /// Copies the row of n elements whose number is `from`, in each matrix its own, to a row of `out`.
@@ -52,6 +63,8 @@ pub(super) trait Numbers:
 /// A number of the CPU's.
 pub(super) trait Real: Numbers + Element + PartialOrd + SubAssign + DivAssign {
     fn to_f64(self) -> f64;
+    /// Exchanges two numbers, or not, without a branch and without a masked store, which some processors are slow at.
+    fn exchange_if(condition: bool, a: &mut Self, b: &mut Self);
     #[inline(always)]
     fn is_finite(self) -> bool {
         self.to_f64().is_finite()
@@ -59,7 +72,7 @@ pub(super) trait Real: Numbers + Element + PartialOrd + SubAssign + DivAssign {
 }
 
 macro_rules! real {
-    ($T:ident) => {
+    ($T:ident, $exact:expr) => {
         impl Numbers for $T {
             #[inline(always)]
             fn of(x: f64) -> Self {
@@ -78,12 +91,35 @@ macro_rules! real {
                 if self < other { a } else { b }
             }
             #[inline(always)]
+            fn if_equal(self, other: Self, a: Self, b: Self) -> Self {
+                if self == other { a } else { b }
+            }
+            #[inline(always)]
             fn any_less(self, other: Self) -> bool {
                 self < other
             }
             #[inline(always)]
             fn binade(self) -> Self {
                 $T::from_bits(self.to_bits() & $T::INFINITY.to_bits())
+            }
+            #[inline(always)]
+            fn exponent(self) -> Self {
+                // A number whose last bits are the biased exponent: there are vector instructions for that.
+                const EXACT: $T = $exact;
+                let biased = (self.to_bits() >> ($T::MANTISSA_DIGITS - 1)) | EXACT.to_bits();
+                $T::from_bits(biased) - (EXACT + ($T::MAX_EXP - 1) as $T)
+            }
+            #[inline(always)]
+            fn ln_scaled(self, exponent: Self) -> Self {
+                (f64::from(self).ln() + f64::from(exponent) * LN_2) as $T
+            }
+            #[inline(always)]
+            fn hypot(self, other: Self) -> Self {
+                $T::hypot(self, other)
+            }
+            #[inline(always)]
+            fn atan2(self, other: Self) -> Self {
+                $T::atan2(self, other)
             }
             #[inline(always)]
             fn exchange_rows(rows: &mut [Self], n: usize, row: usize, other: Self) {
@@ -116,11 +152,22 @@ macro_rules! real {
             fn to_f64(self) -> f64 {
                 f64::from(self)
             }
+            #[inline(always)]
+            fn exchange_if(condition: bool, a: &mut Self, b: &mut Self) {
+                let difference = if condition {
+                    a.to_bits() ^ b.to_bits()
+                } else {
+                    0
+                };
+                *a = $T::from_bits(a.to_bits() ^ difference);
+                *b = $T::from_bits(b.to_bits() ^ difference);
+            }
         }
     };
 }
-real!(f32);
-real!(f64);
+// 2²³ and 2⁵², whose neighbours are 1 away.
+real!(f32, 8_388_608.0);
+real!(f64, 4_503_599_627_370_496.0);
 
 /// One number of each matrix of a group.
 #[derive(Clone, Copy)]
@@ -147,6 +194,14 @@ impl<T: Real> Neg for Group<T> {
     }
 }
 
+impl<T: Real> Group<T> {
+    #[inline(always)]
+    fn any_equal(self, other: Self) -> bool {
+        let equal = (0..GROUP).map(|i| self.0[i] == other.0[i]);
+        equal.fold(false, |any, equal| any | equal)
+    }
+}
+
 impl<T: Real> Numbers for Group<T> {
     #[inline(always)]
     fn of(x: f64) -> Self {
@@ -167,6 +222,12 @@ impl<T: Real> Numbers for Group<T> {
         }))
     }
     #[inline(always)]
+    fn if_equal(self, other: Self, a: Self, b: Self) -> Self {
+        Self(array::from_fn(|i| {
+            self.0[i].if_equal(other.0[i], a.0[i], b.0[i])
+        }))
+    }
+    #[inline(always)]
     fn any_less(self, other: Self) -> bool {
         let less = (0..GROUP).map(|i| self.0[i] < other.0[i]);
         less.fold(false, |any, less| any | less)
@@ -176,7 +237,42 @@ impl<T: Real> Numbers for Group<T> {
         Self(self.0.map(Numbers::binade))
     }
     #[inline(always)]
+    fn exponent(self) -> Self {
+        Self(self.0.map(Numbers::exponent))
+    }
+    #[inline(always)]
+    fn ln_scaled(self, exponent: Self) -> Self {
+        Self(array::from_fn(|i| self.0[i].ln_scaled(exponent.0[i])))
+    }
+    #[inline(always)]
+    fn hypot(self, other: Self) -> Self {
+        Self(array::from_fn(|i| Numbers::hypot(self.0[i], other.0[i])))
+    }
+    #[inline(always)]
+    fn atan2(self, other: Self) -> Self {
+        Self(array::from_fn(|i| Numbers::atan2(self.0[i], other.0[i])))
+    }
+    #[inline(always)]
     fn exchange_rows(rows: &mut [Self], n: usize, row: usize, other: Self) {
+        let count = rows.len() / n.max(1);
+        // To choose between a few rows takes less time than to move elements of each matrix alone.
+        if count - row <= CHOSEN {
+            for i in row + 1..count {
+                let number = Self::of(i as f64);
+                if !other.any_equal(number) {
+                    continue;
+                }
+                for j in 0..n {
+                    let (mut a, mut b) = (rows[row * n + j], rows[i * n + j]);
+                    for lane in 0..GROUP {
+                        let is_other = other.0[lane] == number.0[lane];
+                        T::exchange_if(is_other, &mut a.0[lane], &mut b.0[lane]);
+                    }
+                    (rows[row * n + j], rows[i * n + j]) = (a, b);
+                }
+            }
+            return;
+        }
         for lane in 0..GROUP {
             let other = other.0[lane].to_f64() as usize;
             if other != row {
@@ -190,6 +286,16 @@ impl<T: Real> Numbers for Group<T> {
     }
     #[inline(always)]
     fn gather_row(rows: &[Self], n: usize, from: Self, out: &mut [Self]) {
+        let count = rows.len() / n.max(1);
+        if count <= CHOSEN {
+            for j in 0..n {
+                let number = |i: usize| Self::of(i as f64);
+                out[j] = (1..count).fold(rows[j], |chosen, i| {
+                    from.if_equal(number(i), rows[i * n + j], chosen)
+                });
+            }
+            return;
+        }
         for lane in 0..GROUP {
             let from = from.0[lane].to_f64() as usize;
             for j in 0..n {

@@ -4,7 +4,7 @@
 use super::batch::Large;
 use super::batch::{Results, Rule, TINY, run};
 use super::expect_matrices;
-use super::numbers::{Numbers, Real};
+use super::numbers::Numbers;
 use crate::Array;
 
 /// Computes `a = q r` of matrices `[.., m, n]`, where the columns of q are orthonormal and r is an upper
@@ -29,7 +29,7 @@ pub fn qr(a: &Array, full: bool) -> [Array; 2] {
     super::results(run(Qr { m, n, k }, &[a]))
 }
 
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 struct Qr {
     m: usize,
     n: usize,
@@ -39,12 +39,17 @@ struct Qr {
 
 impl Qr {
     /// Makes the diagonal positive.
-    fn normalize<T: Real>(&self, q: &mut [T], r: &mut [T]) {
-        let Self { m, n, k } = *self;
+    #[inline(always)]
+    fn normalize<V: Numbers>(&self, q: &mut [V], r: &mut [V]) {
+        let (Self { m, n, k }, zero) = (*self, V::of(0.0));
         for i in 0..k.min(n) {
-            if r[i * n + i] < T::of(0.0) {
-                r[i * n + i..][..n - i].iter_mut().for_each(|x| *x = -*x);
-                (0..m).for_each(|j| q[j * k + i] = -q[j * k + i]);
+            let pivot = r[i * n + i];
+            if pivot.any_less(zero) {
+                let turned = |x: V| pivot.if_less(zero, -x, x);
+                r[i * n + i..][..n - i]
+                    .iter_mut()
+                    .for_each(|x| *x = turned(*x));
+                (0..m).for_each(|j| q[j * k + i] = turned(q[j * k + i]));
             }
         }
     }
@@ -142,12 +147,6 @@ impl Rule for Qr {
         for i in (0..size).rev() {
             reflect(q, k, i, &axes[i * m..][..m], factors[i], &mut row[..k]);
         }
-    }
-
-    fn finish<T: Real>(&self, y: &mut [&mut [T]], _: &mut [&mut [i64]]) {
-        let [q, r, ..] = y else {
-            unreachable!("two results")
-        };
         self.normalize(q, r);
     }
 

@@ -120,11 +120,13 @@ impl Svd {
         }
     }
 
-    fn checked<T: Real>(&self, is_finite: bool, y: &mut [&mut [T]], info: &mut [i64]) {
-        if !is_finite {
-            info[0] = NOT_A_NUMBER;
-            y.iter_mut().for_each(|y| y.fill(T::of(f64::NAN)));
+    /// Fills the results of a matrix that is not finite with NaN, and returns the number that says so.
+    fn checked<T: Real>(&self, is_finite: bool, y: &mut [&mut [T]]) -> i64 {
+        if is_finite {
+            return 0;
         }
+        y.iter_mut().for_each(|y| y.fill(T::of(f64::NAN)));
+        NOT_A_NUMBER
     }
 }
 
@@ -246,16 +248,18 @@ impl Rule for Svd {
         }
     }
 
-    fn finish<T: Real>(&self, y: &mut [&mut [T]], integers: &mut [&mut [i64]]) {
+    const FINISHES: bool = true;
+    fn finish<T: Real>(&self, y: &mut [&mut [T]]) {
         let [most, k] = self.sides();
         let (memory, y) = y.split_last_mut().expect("the memory");
+        let (info, y) = y.split_last_mut().expect("the number");
         let (values, rest) = memory.split_at(k);
         let (long, short) = rest.split_at(k * most);
         let is_finite = long.iter().chain(values).all(|x| x.is_finite());
-        match is_finite {
-            true => self.arrange(values, long, short, y),
-            false => self.checked(false, y, integers[0]),
+        if is_finite {
+            self.arrange(values, long, short, y);
         }
+        info[0] = T::of(self.checked(is_finite, y) as f64);
     }
 
     #[cfg(feature = "linalg")]
@@ -285,6 +289,6 @@ impl Rule for Svd {
                 }
             }
         }
-        self.checked(is_finite, y, integers[0]);
+        integers[0][0] = self.checked(is_finite, y);
     }
 }

@@ -90,13 +90,38 @@ impl<V: Numbers> Equations<'_, V> {
     /// Solves them in place, for right sides of m columns.
     #[inline(always)]
     pub(super) fn substitute<F: Field>(&self, x: &mut [V], m: usize) {
+        // Loops of known lengths are unrolled.
+        match (self.n, m) {
+            (2, 1) => Self { n: 2, ..*self }.substitute_sized::<F>(x, 1),
+            (3, 1) => Self { n: 3, ..*self }.substitute_sized::<F>(x, 1),
+            (3, 3) => Self { n: 3, ..*self }.substitute_sized::<F>(x, 3),
+            (4, 1) => Self { n: 4, ..*self }.substitute_sized::<F>(x, 1),
+            _ => self.substitute_sized::<F>(x, m),
+        }
+    }
+
+    #[inline(always)]
+    fn substitute_sized<F: Field>(&self, x: &mut [V], m: usize) {
         let (n, width) = (self.n, F::WIDTH * m);
+        let x = &mut x[..n * width];
         let read = F::Entry::<V>::read;
         for step in 0..n {
             let (row, known) = match self.triangle {
                 Triangle::Lower => (step, 0..step),
                 Triangle::Upper => (n - 1 - step, n - step..n),
             };
+            if m == 1 {
+                // A sum that stays in a register.
+                let own = known.fold(read(x, row), |own, j| {
+                    own - self.at::<F>(row, j) * read(x, j)
+                });
+                let own = match self.has_ones {
+                    true => own,
+                    false => own.over(self.at::<F>(row, row).divisor()),
+                };
+                own.write(x, row);
+                continue;
+            }
             for j in known {
                 let factor = self.at::<F>(row, j);
                 let (own, other) = two_rows(x, width, row, j);

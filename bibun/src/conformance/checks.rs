@@ -1,5 +1,6 @@
 //! The checks, which must hold for every function.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -404,68 +405,107 @@ fn choices_of_axes(point: &[Array], most: usize) -> Vec<Vec<Option<usize>>> {
     choices.into_iter().step_by(step.max(1)).collect()
 }
 
-/// Inputs with batch axes, and the inputs of each batch element.
-struct Batches {
-    count: usize,
-    axes: Vec<Option<usize>>,
-    inputs: Vec<Variable>,
-    /// The inputs of each batch element, or of a made-up one if there are none.
-    singles: Vec<Vec<Variable>>,
+/// The elements of batches, of which one [`Batch`] after the other is made: what a loop over them
+/// returns depends on which inputs they share, not on the batch axes, and is computed once.
+struct Elements {
+    elements: [Vec<Array>; 3],
+    /// The inputs that all share that share them.
+    shared: Vec<Array>,
+    /// The results of the loop, by which inputs are shared.
+    looped: HashMap<Vec<bool>, Vec<Vec<Array>>>,
 }
 
-impl Batches {
-    /// Creates batches whose values are drawn by `point`.
-    fn new(count: usize, axes: &[Option<usize>], mut point: impl FnMut() -> Vec<Array>) -> Self {
-        let first = point();
-        let mut points: Vec<Vec<Array>> = (0..count.max(1)).map(|_| point()).collect();
-        for (i, axis) in axes.iter().enumerate() {
-            if axis.is_none() {
-                points
-                    .iter_mut()
-                    .for_each(|element| element[i] = first[i].clone());
-            }
-        }
-        let inputs = axes.iter().enumerate().map(|(i, axis)| {
-            let element = &points[0][i];
-            Variable::constant(match *axis {
-                None => element.clone(),
-                Some(axis) if count == 0 => {
-                    Array::zeros(element.shape().inserted(axis, 0), element.dtype())
-                }
-                Some(axis) => {
-                    let batch: Vec<&Array> = points.iter().map(|element| &element[i]).collect();
-                    stack(&batch, axis as isize)
-                }
-            })
-        });
+impl Elements {
+    fn new(mut point: impl FnMut() -> Vec<Array>) -> Self {
         Self {
-            count,
-            axes: axes.to_vec(),
-            inputs: inputs.collect(),
-            singles: (points.iter())
-                .map(|element| element.iter().map(constant).collect())
-                .collect(),
+            elements: [point(), point(), point()],
+            shared: point(),
+            looped: HashMap::new(),
         }
     }
 
+    /// Returns the batches to try, with at most `most` choices of axes. A batch of no element and one of
+    /// one are tried with every fourth choice.
+    fn batches(&self, most: usize) -> Vec<Batch> {
+        let choices = choices_of_axes(&self.shared, most).into_iter().enumerate();
+        let batches = choices.flat_map(|(i, axes)| {
+            let counts: &[usize] = if i % 4 == 0 { &[0, 1, 3] } else { &[3] };
+            counts.iter().map(move |&count| (count, axes.clone()))
+        });
+        batches
+            .map(|(count, axes)| self.batch(count, axes))
+            .collect()
+    }
+
+    fn batch(&self, count: usize, axes: Vec<Option<usize>>) -> Batch {
+        let inputs = axes.iter().zip(&self.shared).enumerate();
+        let inputs = inputs.map(|(i, (axis, shared))| {
+            Variable::constant(match *axis {
+                None => shared.clone(),
+                Some(axis) if count == 0 => {
+                    Array::zeros(shared.shape().inserted(axis, 0), shared.dtype())
+                }
+                Some(axis) => {
+                    let elements = self.elements[..count].iter();
+                    stack(
+                        &elements.map(|element| &element[i]).collect::<Vec<_>>(),
+                        axis as isize,
+                    )
+                }
+            })
+        });
+        Batch {
+            inputs: inputs.collect(),
+            count,
+            axes,
+        }
+    }
+
+    /// Returns, for each output of `f`, which is given the number of an element and its inputs, the results
+    /// of all elements of a batch.
+    fn looped(
+        &mut self,
+        batch: &Batch,
+        f: impl Fn(usize, &[Variable]) -> Vec<Variable>,
+    ) -> Vec<Vec<Array>> {
+        let shared: Vec<bool> = batch.axes.iter().map(Option::is_none).collect();
+        let results = self.looped.entry(shared).or_insert_with_key(|shared| {
+            let of_element = |(k, element): (usize, &Vec<Array>)| {
+                let inputs = element.iter().zip(&self.shared).zip(shared);
+                let inputs = inputs.map(|((own, shared), &is_shared)| {
+                    constant(if is_shared { shared } else { own })
+                });
+                arrays(&f(k, &inputs.collect::<Vec<_>>()))
+            };
+            self.elements.iter().enumerate().map(of_element).collect()
+        });
+        let outputs = 0..results[0].len();
+        outputs
+            .map(|i| results.iter().map(|element| element[i].clone()).collect())
+            .collect()
+    }
+}
+
+/// Inputs with batch axes.
+struct Batch {
+    count: usize,
+    axes: Vec<Option<usize>>,
+    inputs: Vec<Variable>,
+}
+
+impl Batch {
     /// Returns the batch axes as `vmap` takes them.
     fn signed_axes(&self) -> Vec<Option<isize>> {
         let axes = self.axes.iter();
         axes.map(|axis| axis.map(|axis| axis as isize)).collect()
     }
 
-    /// Stacks the results of all batch elements along a first axis.
-    fn stacked(&self, results: &[Vec<Array>]) -> Vec<Array> {
-        let outputs = 0..results[0].len();
-        outputs
-            .map(|i| match self.count {
-                0 => Array::zeros(results[0][i].shape().inserted(0, 0), results[0][i].dtype()),
-                _ => {
-                    let batch: Vec<&Array> = results.iter().map(|element| &element[i]).collect();
-                    stack(&batch, 0)
-                }
-            })
-            .collect()
+    /// Returns the results of this many elements in one array.
+    fn stacked(&self, results: &[Array], axis: usize) -> Array {
+        match self.count {
+            0 => Array::zeros(results[0].shape().inserted(axis, 0), results[0].dtype()),
+            count => stack(&results[..count].iter().collect::<Vec<_>>(), axis as isize),
+        }
     }
 
     fn describe(&self) -> String {
@@ -473,31 +513,28 @@ impl Batches {
     }
 }
 
-/// Checks that `vmap` over a batch agrees with a loop over its elements.
-fn like_a_loop(map: &Map, batch: &Batches) -> Verdict {
-    let found = vmap(|x| map.at(x), &batch.inputs, &batch.signed_axes());
-    let singles: Vec<Vec<Array>> = (batch.singles.iter())
-        .map(|element| arrays(&map.at(element)))
-        .collect();
-    all_same(
-        &format!("vmap against a loop, {}, output", batch.describe()),
-        &arrays(&found),
-        &batch.stacked(&singles),
-        ROUNDING,
-    )
+/// Checks that `vmap` over batches agrees with a loop over their elements.
+fn like_a_loop(map: &Map, most: usize, point: impl FnMut() -> Vec<Array>) -> Verdict {
+    let mut elements = Elements::new(point);
+    for batch in elements.batches(most) {
+        let found = vmap(|x| map.at(x), &batch.inputs, &batch.signed_axes());
+        let looped = elements.looped(&batch, |_, element| map.at(element));
+        let expected: Vec<Array> = looped.iter().map(|y| batch.stacked(y, 0)).collect();
+        all_same(
+            &format!("vmap against a loop, {}, output", batch.describe()),
+            &arrays(&found),
+            &expected,
+            ROUNDING,
+        )?;
+    }
+    Ok(())
 }
 
 /// Checks that `vmap` agrees with a loop, whatever the axes are.
 pub(super) fn batch(sample: &Sample) -> Verdict {
     let mut generator = generator(sample);
     let map = Map::of(sample, &mut generator);
-    for axes in choices_of_axes(&map.point, 400) {
-        for count in [0, 1, 3] {
-            let batch = Batches::new(count, &axes, || drawn(sample, &mut generator));
-            like_a_loop(&map, &batch)?;
-        }
-    }
-    Ok(())
+    like_a_loop(&map, 400, || drawn(sample, &mut generator))
 }
 
 /// Checks that `vmap` of gradients and of tangents agrees with a loop over them.
@@ -508,20 +545,13 @@ pub(super) fn vmap_of_derivatives(sample: &Sample) -> Verdict {
             ("tangents", map.pushed(generator)),
         ];
         for (what, derivative) in &maps {
-            for axes in choices_of_axes(&derivative.point, 48) {
-                for count in [0, 1, 3] {
-                    let batch = Batches::new(count, &axes, || {
-                        let mut point = drawn(sample, generator);
-                        let more = &derivative.point[point.len()..];
-                        point.extend(
-                            (more.iter())
-                                .map(|x| generator.normal(x.shape(), 0.0, 1.0, DType::F64)),
-                        );
-                        point
-                    });
-                    like_a_loop(derivative, &batch).map_err(|wrong| format!("{what}: {wrong}"))?;
-                }
-            }
+            let point = || {
+                let mut point = drawn(sample, generator);
+                let more = derivative.point[point.len()..].iter();
+                point.extend(more.map(|x| generator.normal(x.shape(), 0.0, 1.0, DType::F64)));
+                point
+            };
+            like_a_loop(derivative, 32, point).map_err(|wrong| format!("{what}: {wrong}"))?;
         }
         Ok(())
     })
@@ -531,43 +561,40 @@ pub(super) fn vmap_of_derivatives(sample: &Sample) -> Verdict {
 /// batch elements share.
 pub(super) fn gradients_of_vmap(sample: &Sample) -> Verdict {
     differentiated(sample, 1, |map, generator| {
-        for axes in choices_of_axes(&map.point, 48) {
-            for count in [0, 1, 3] {
-                let batch = Batches::new(count, &axes, || drawn(sample, generator));
-                gradients_like_a_loop(map, &batch, generator)?;
+        let outputs = map.at(&map.inputs());
+        let w: Vec<Array> = (outputs.iter())
+            .map(|y| generator.normal(y.shape().inserted(0, 3), 0.0, 1.0, DType::F64))
+            .collect();
+        let of_first = |count: usize| -> Vec<Variable> {
+            let first = |w: &Array| constant(&w.slice(&[Index::from(..count), Index::Ellipsis]));
+            w.iter().map(first).collect()
+        };
+        let mut elements = Elements::new(|| drawn(sample, generator));
+        for batch in elements.batches(48) {
+            let axes = batch.signed_axes();
+            let all = |x: &[Variable]| vmap(|x| map.at(x), x, &axes);
+            let found = pull(&all, &batch.inputs, &of_first(batch.count), false);
+            let looped = elements.looped(&batch, |k, element| {
+                let w: Vec<Variable> = (w.iter())
+                    .map(|w| constant(&w.slice(&[Index::from(k), Index::Ellipsis])))
+                    .collect();
+                pull(&*map.call, element, &w, false)
+            });
+            for (i, (found, axis)) in found.iter().zip(&batch.axes).enumerate() {
+                let expected = match *axis {
+                    Some(axis) => batch.stacked(&looped[i], axis),
+                    None => {
+                        let zeros = Array::zeros(found.shape(), DType::F64);
+                        let parts = looped[i][..batch.count].iter();
+                        parts.fold(zeros, |sum, part| sum + part)
+                    }
+                };
+                let what = format!("gradient of vmap, {}, input {i}", batch.describe());
+                same(&what, &found.array(), &expected, ROUNDING)?;
             }
         }
         Ok(())
     })
-}
-
-fn gradients_like_a_loop(map: &Map, batch: &Batches, generator: &mut Generator) -> Verdict {
-    let axes = batch.signed_axes();
-    let all = |x: &[Variable]| vmap(|x| map.at(x), x, &axes);
-    let w = normal_like(&all(&batch.inputs), generator);
-    let found = pull(&all, &batch.inputs, &w, false);
-    let single = |(k, element): (usize, &Vec<Variable>)| {
-        let w: Vec<Variable> = w
-            .iter()
-            .map(|w| Variable::constant(w.array().slice(&[Index::from(k), Index::Ellipsis])))
-            .collect();
-        arrays(&pull(&*map.call, element, &w, false))
-    };
-    let singles = batch.singles.iter().take(batch.count).enumerate();
-    let singles: Vec<Vec<Array>> = singles.map(single).collect();
-    for (i, (found, axis)) in found.iter().zip(&batch.axes).enumerate() {
-        let parts: Vec<&Array> = singles.iter().map(|gradients| &gradients[i]).collect();
-        let expected = match axis {
-            Some(axis) if !parts.is_empty() => stack(&parts, *axis as isize),
-            _ => {
-                let zeros = Array::zeros(found.shape(), DType::F64);
-                parts.iter().fold(zeros, |sum, &part| sum + part)
-            }
-        };
-        let what = format!("gradient of vmap, {}, input {i}", batch.describe());
-        same(&what, &found.array(), &expected, ROUNDING)?;
-    }
-    Ok(())
 }
 
 /// Checks that per-example gradients agree with a loop, whichever axis the examples are on.
