@@ -350,10 +350,13 @@ impl Array {
     #[track_caller]
     pub fn linspace(start: f64, stop: f64, count: usize) -> Self {
         let last = count.saturating_sub(1);
+        let step = (stop - start) / last as f64;
         let element = |i: usize| match i {
             0 => start,
             i if i == last => stop,
-            i => start + (stop - start) * (i as f64 / last as f64),
+            // A step that underflows is none.
+            i if step == 0.0 => start + (stop - start) * (i as f64 / last as f64),
+            i => start + step * i as f64,
         };
         let shape = Shape::from(count).addressable("linspace");
         allocating("linspace", || {

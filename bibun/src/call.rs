@@ -175,6 +175,11 @@ pub(crate) fn composite(function: &'static str) -> Whole {
     }
 }
 
+/// Returns the name of the composite function that is running, the innermost one.
+pub(crate) fn innermost() -> Option<&'static str> {
+    OPEN.with_borrow(|open| open.last().map(|open| open.name))
+}
+
 /// Does the same as [`composite`], for a function that is composite only sometimes.
 #[track_caller]
 pub(crate) fn composite_if(condition: bool, function: &'static str) -> Option<Whole> {

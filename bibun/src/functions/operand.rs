@@ -98,6 +98,20 @@ impl Bound {
     pub(crate) fn or(self, nothing: f64) -> Operand {
         self.0.unwrap_or_else(|| nothing.into())
     }
+
+    /// Returns the bound, if there is one.
+    pub(crate) fn bounds(self) -> Option<Operand> {
+        self.0
+    }
+
+    /// Whether integers between such bounds are integers.
+    pub(crate) fn is_integer(&self) -> bool {
+        match &self.0 {
+            None => true,
+            Some(Operand::Variable(bound)) => !bound.dtype().is_differentiable(),
+            Some(Operand::Number(bound)) => !bound.dtype().is_differentiable(),
+        }
+    }
 }
 
 impl<T: Into<Operand>> From<T> for Bound {

@@ -2,6 +2,7 @@
 
 use bibun_array::{Array, DType, ops};
 
+use crate::call::innermost;
 use crate::error::{Error, raise};
 use crate::function::{Mismatch, Spec};
 use crate::functions::families::{Linear, LinearRule, method};
@@ -38,7 +39,15 @@ method!(cast, dtype: DType);
 /// error.
 #[track_caller]
 pub(crate) fn to_float(x: Variable) -> Variable {
-    to_float_of("cast", x)
+    let is_refused = x.dtype().is_complex();
+    to_float_of(
+        if is_refused {
+            innermost().unwrap_or("cast")
+        } else {
+            "cast"
+        },
+        x,
+    )
 }
 
 /// Does the same, for a function of this name.

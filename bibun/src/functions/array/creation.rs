@@ -5,7 +5,9 @@ use bibun_array::{Array, DType, Element, Index, Scalar, Shape, allocating};
 use crate::call::composite;
 use crate::error::{Error, mismatch, raise};
 use crate::function::Spec;
-use crate::functions::{Operand, broadcast_to, cast, constant_beside, pow, reshape, to_float};
+use crate::functions::{
+    Operand, broadcast_to, cast, constant_beside, pow, reshape, to_float, where_,
+};
 use crate::variable::Variable;
 
 /// Returns zeros (or `false`) of the shape and dtype of x. They take no memory.
@@ -113,11 +115,15 @@ pub fn linspace(start: impl Into<Operand>, stop: impl Into<Operand>, count: usiz
     let shape = start.shape().inserted(0, count).addressable("linspace");
     let mut aligned = vec![1; shape.rank()];
     aligned[0] = count;
-    let way = Array::linspace(0.0, 1.0, count).reshape(aligned);
-    let [behind, ahead] = [way.clone(), 1.0 - way]
-        .map(|part| constant_beside(&[&start, &stop], part.cast(dtype.accumulator())));
+    let places = Array::arange(0, count as i64).reshape(aligned);
+    let last = count.saturating_sub(1);
+    let is_last = constant_beside(&[&start, &stop], places.equal(last.max(1) as i64));
+    let places = places.cast(dtype.accumulator());
+    let places = constant_beside(&[&start, &stop], places);
     let [start, stop] = [start, stop].map(|end| cast(end, dtype.accumulator()));
-    cast(broadcast_to(start * ahead + stop * behind, shape), dtype)
+    let step = (&stop - &start) / last.max(1) as f64;
+    let y = where_(is_last, stop, start + step * places);
+    cast(broadcast_to(y, shape), dtype)
 }
 
 /// Returns the powers of a base whose exponents are `count` numbers in equal steps from `start` to
@@ -325,5 +331,24 @@ mod tests {
         assert!(!ones_like(&x).requires_grad());
         let y = vmap(|v| vec![full_like(&v[0], 5.0)], &[x], &[Some(1)]);
         assert_eq!(y[0].to_vec::<f64>(), [5.0; 4]);
+    }
+
+    #[test]
+    fn points_are_those_of_numpy() {
+        let expected = [
+            0.0,
+            0.3,
+            0.6,
+            0.8999999999999999,
+            1.2,
+            1.5,
+            1.7999999999999998,
+            2.1,
+        ];
+        let found = [linspace(0.0, 3.0, 11), Array::linspace(0.0, 3.0, 11).into()];
+        for found in found.map(|x| x.to_vec::<f64>()) {
+            assert_eq!(found[..8], expected);
+            assert_eq!(found[10], 3.0);
+        }
     }
 }

@@ -4,7 +4,7 @@ use bibun_array::{Array, DType, Index, Scalar, Shape};
 use smallvec::SmallVec;
 
 use crate::batch::Batched;
-use crate::call::composite;
+use crate::call::{composite, composite_if};
 use crate::context::Context;
 use crate::error::{Error, mismatch, raise};
 use crate::examples::{ExampleCotangent, ExampleGradient};
@@ -46,7 +46,11 @@ pub fn pad(
     let x = x.into();
     let widths: SmallVec<[PadWidth; 4]> = widths.iter().map(|&width| width.into()).collect();
     match (widths.iter().map(PadWidth::around).collect(), value.into()) {
-        (Some(around), Operand::Number(value)) => framed(x, around, value),
+        (Some(around), Operand::Number(value)) => {
+            let is_kept = value.dtype().kind() == x.dtype().kind();
+            let _whole = composite_if(!is_kept || x.dtype().is_integer(), "pad");
+            framed(x, around, value)
+        }
         (_, value) => {
             let _whole = composite("pad");
             check(&x.spec(), &widths);

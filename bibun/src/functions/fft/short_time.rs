@@ -255,17 +255,17 @@ pub fn istft(y: impl Into<Variable>, options: StftOptions) -> Variable {
         true => irfft(y, options.options()),
         false => ifft(y, options.options()),
     };
-    let factors = options.factors("istft", pieces.dtype());
+    let factors = options.factors("istft", pieces.dtype().to_real());
     let length = (count - 1) * hop + options.size;
     let places = options.places(&[&pieces, &factors], hop, count);
     let weighted = multiply(pieces, &factors);
     let rank = weighted.rank();
     let mut shape = weighted.shape()[..rank - 2].to_vec();
     shape.push(length);
-    let zeros = |shape: Vec<usize>| Variable::constant(Array::zeros(shape, weighted.dtype()));
-    let sum = add_at(zeros(shape), &places, -1, &weighted);
+    let zeros = |shape: Vec<usize>, dtype| Variable::constant(Array::zeros(shape, dtype));
+    let sum = add_at(zeros(shape, weighted.dtype()), &places, -1, &weighted);
     let squares = multiply(square(expand_dims(&factors, 0)), ones_of(&factors, count));
-    let envelope = add_at(zeros(vec![length]), places, -1, squares);
+    let envelope = add_at(zeros(vec![length], factors.dtype()), places, -1, squares);
     let start = if options.center { options.size / 2 } else { 0 };
     let end = match (options.length, options.center) {
         (Some(wanted), _) => start + wanted,

@@ -10,8 +10,8 @@ use crate::context::Context;
 use crate::function::{Fixed, Needs, Saved, Spec};
 use crate::functions::families::{MatrixRule, OfMatrices};
 use crate::functions::{
-    cast, constant_beside, diag, diagonal, equal, expand_dims, greater, imag, less, logical_or,
-    polar, prod, real, sum, where_,
+    abs, cast, clip, constant_beside, diag, diagonal, equal, exp2, expand_dims, floor, greater,
+    imag, is_finite, less, log2, logical_and, logical_or, polar, prod, real, sum, where_,
 };
 use crate::variable::Variable;
 
@@ -161,11 +161,29 @@ fn inner(a: Variable, b: Variable) -> Variable {
 
 fn cofactors(a: Variable) -> Variable {
     if a.dtype().is_complex() {
-        let [det] = OfMatrices::of(Determinant, [a.clone()]);
-        return of_each(det) * t(inverse_or_nan(a));
+        // Rows are scaled by powers of two, so that neither the determinant nor the inverse ends where numbers do.
+        let exponents = exponents_of_rows(&a);
+        let others = sum(&exponents, bibun_array::keep_dims(-2)) - &exponents;
+        let scaled = a * exp2(-exponents);
+        let [det] = OfMatrices::of(Determinant, [scaled.clone()]);
+        return of_each(det) * t(inverse_or_nan(scaled)) * exp2(others);
     }
     let [y] = OfMatrices::of(Cofactors, [a]);
     y
+}
+
+/// Returns the exponents of the largest elements of the rows of complex matrices, `[.., n, 1]`.
+fn exponents_of_rows(a: &Variable) -> Variable {
+    let sizes = crate::functions::max(abs(a.detach()), bibun_array::keep_dims(-1));
+    let is_size = logical_and(greater(&sizes, 0.0), is_finite(&sizes));
+    let exponents = floor(log2(where_(is_size, sizes, 1.0)));
+    // The power of the opposite exponent must be a number, too.
+    let most = if a.dtype() == DType::C64 {
+        120.0
+    } else {
+        1000.0
+    };
+    clip(exponents, -most, most)
 }
 
 /// The derivative of the determinant by each element.
@@ -476,5 +494,34 @@ mod tests {
                 .is_nan()
         );
         assert!(det(singular * f64::NAN).item::<f64>().is_nan());
+    }
+
+    #[test]
+    fn complex_gradients_near_the_ends_of_numbers() {
+        let of = |diagonal: [f64; 3], dtype: DType| -> Vec<f64> {
+            let a = diag(Variable::constant(diagonal), 0);
+            let a = cast(crate::functions::complex(a, 0.0), dtype);
+            let g = grad(|a| crate::functions::real(det(a)), &a);
+            let g = crate::functions::real(diagonal_of(&g));
+            cast(g, DType::F64).to_vec()
+        };
+        fn diagonal_of(x: &Variable) -> Variable {
+            diagonal(x, 0, [-2, -1])
+        }
+        for (found, expected) in [
+            (
+                of([1e-100, 1e-100, 2.0], DType::C128),
+                [2e-100, 2e-100, 1e-200],
+            ),
+            (of([1e-200, 1e-200, 1e200], DType::C128), [1.0, 1.0, 0.0]),
+            (of([1e200, 1e-200, 3.0], DType::C128), [3e-200, 3e200, 1.0]),
+            (of([1e25, 1e5, 1e-20], DType::C64), [1e-15, 1e5, 1e30]),
+            (of([1e-25, 1e-25, 1e10], DType::C64), [1e-15, 1e-15, 0.0]),
+        ] {
+            for (found, expected) in found.iter().zip(expected) {
+                let is_near = *found == expected || (found / expected - 1.0).abs() < 1e-6;
+                assert!(is_near, "{found} instead of {expected}");
+            }
+        }
     }
 }

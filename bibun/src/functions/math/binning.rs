@@ -6,10 +6,11 @@ use crate::batch::Batched;
 use crate::call::composite;
 use crate::error::{Error, mismatch, raise};
 use crate::function::{Fixed, Mismatch, Spec};
+use crate::functions::condition::expect_everywhere;
 use crate::functions::families::{Discrete, DiscreteRule, method};
 use crate::functions::{
-    Operand, add_at, cast, constant_beside, equal, less, linspace, max, min, reshape, slice,
-    to_float, where_,
+    Operand, add_at, cast, constant_beside, equal, is_finite, less, less_equal, linspace, max, min,
+    part, reshape, slice, to_float, where_,
 };
 use crate::variable::Variable;
 
@@ -191,10 +192,13 @@ impl<const N: usize> From<[f64; N]> for Bins {
 /// Gradient: none for the counts; that of edges between the smallest and the largest element goes to
 /// these.
 ///
-/// Source: `numpy.histogram`, which refuses NaN if it has to find the range.
+/// A range that is a single number becomes one of width 1 around it.
+///
+/// Source: `numpy.histogram`.
 ///
 /// # Panics
-/// Panics if there is no bin, or the edges are not a vector.
+/// Panics if there is no bin, the edges are not a vector in ascending order, the range is not finite or its end is
+/// before its beginning, or elements are not finite and the range has to be found.
 ///
 /// ```
 /// use bibun::{functions::histogram, Variable};
@@ -213,16 +217,31 @@ pub fn histogram(x: impl Into<Variable>, bins: impl Into<Bins>) -> (Variable, Va
     let (x, edges) = match bins.into() {
         Bins::Edges(edges) => {
             expect_vector("histogram", "edges", &edges);
+            if let Some(inner) = edges.size().checked_sub(1) {
+                let [before, behind] = [0, 1].map(|at| part(&edges, 0, at, inner + at));
+                let is_ascending = less_equal(before, &behind);
+                let must = "at least the edge before";
+                expect_everywhere("histogram", "an edge", &behind, &is_ascending, must);
+            }
             (x, edges)
         }
         Bins::Between(count, low, high) => {
             let x = to_float(x);
-            let edges = Array::linspace(low, high, count.saturating_add(1)).cast(x.dtype());
+            if !(low <= high && low.is_finite() && high.is_finite()) {
+                let what =
+                    format!("the range is from {low} to {high}; it must be finite and ascend");
+                raise(Error::argument("histogram", what));
+            }
+            let margin = if low == high { 0.5 } else { 0.0 };
+            let edges = Array::linspace(low - margin, high + margin, count.saturating_add(1));
+            let edges = edges.cast(x.dtype());
             let edges = constant_beside(&[&x], edges);
             (x, edges)
         }
         Bins::Count(count) => {
             let x = to_float(x);
+            let must = "finite, for bins from the smallest to the largest";
+            expect_everywhere("histogram", "an element", &x, &is_finite(&x), must);
             let [low, high] = match x.size() {
                 0 => [0.0, 1.0].map(|end| cast(Variable::constant(end), x.dtype())),
                 _ => [min(&x, ..), max(&x, ..)],
@@ -381,5 +400,28 @@ mod tests {
         assert_eq!(edges.to_vec::<f32>(), [0.0, 0.5, 1.0]);
         assert!(attempt(|| histogram(&x, 0)).is_err());
         assert!(attempt(|| histogram(&x, [1.0])).is_err());
+    }
+
+    #[test]
+    fn bins_that_are_none_are_errors() {
+        let x = Variable::constant([1.0, 2.0]);
+        let error = |bins: Bins| attempt(|| histogram(&x, bins)).unwrap_err().to_string();
+        let text = error(Bins::Between(3, 2.0, 1.0));
+        assert!(text.contains("the range is from 2 to 1"), "{text}");
+        assert!(error(Bins::Between(3, f64::NAN, 1.0)).contains("must be finite"));
+        let text = error(Bins::from([2.0, 1.0]));
+        assert!(
+            text.contains("it must be at least the edge before"),
+            "{text}"
+        );
+        for wrong in [f64::INFINITY, f64::NAN] {
+            let error = attempt(|| histogram([1.0, wrong], 3))
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains("it must be finite"), "{error}");
+        }
+        let (counts, edges) = histogram(&x, (2, 1.0, 1.0));
+        assert_eq!(edges.to_vec::<f64>(), [0.5, 1.0, 1.5]);
+        assert_eq!(counts.to_vec::<i64>(), [0, 1]);
     }
 }

@@ -11,8 +11,9 @@ use crate::function::{Fixed, Mismatch, Spec};
 use crate::functions::families::{Discrete, DiscreteRule, method};
 use crate::functions::{
     Operand, argmax, argsort, cast, ceil, concat, constant_beside, cummax, equal, expand_dims,
-    floor, full_like, gather, is_nan, logical_and, logical_not, maximum, minimum, moveaxis,
-    not_equal, permute, remainder, reshape, round, sort, sum, to_float, where_, zeros_like,
+    floor, full_like, gather, is_finite, is_nan, logical_and, logical_not, maximum, minimum,
+    moveaxis, not_equal, permute, remainder, reshape, round, sort, sum, to_float, where_,
+    zeros_like,
 };
 use crate::variable::Variable;
 
@@ -333,10 +334,12 @@ fn quantiles(
         let element = gather(&x, cast(place, DType::I64), -1);
         cast(element, x.dtype().accumulator())
     });
-    // Between infinities there is nothing to interpolate.
-    let same = equal(&low, &high);
-    let way = where_(&same, 0.0, high - &low);
-    let mut y = cast(low + way * weight, x.dtype());
+    let way = &high - &low;
+    let is_finite = is_finite(&way);
+    let near = &low + where_(&is_finite, way, 0.0) * &weight;
+    // On the way from or to an infinity there is only this one.
+    let far = where_(equal(weight, 0.0), &low, &low + high);
+    let mut y = cast(where_(is_finite, near, far), x.dtype());
     if !without_nan {
         let last = part(&x, last, size - 1, size);
         y = where_(is_nan(&last), &last, y);
@@ -602,5 +605,22 @@ mod tests {
         assert_eq!(positions.item::<i64>(), 2);
         let (y, positions) = mode([true, false, true], 0);
         assert_eq!((y.item::<bool>(), positions.item::<i64>()), (true, 2));
+    }
+
+    #[test]
+    fn between_an_infinity_and_a_number() {
+        let infinity = f64::INFINITY;
+        let of = |x: [f64; 3], q: f64| quantile(x, q, 0).item::<f64>();
+        assert_eq!(median([-infinity, 1.0], 0).item::<f64>(), -infinity);
+        assert_eq!(
+            nanmedian([-infinity, f64::NAN, 1.0], 0).item::<f64>(),
+            -infinity
+        );
+        assert_eq!(of([-infinity, 1.0, 2.0], 0.25), -infinity);
+        assert_eq!(of([-infinity, 1.0, 2.0], 0.5), 1.0);
+        assert_eq!(of([1.0, 2.0, infinity], 0.75), infinity);
+        assert_eq!(of([1.0, 2.0, infinity], 0.5), 2.0);
+        assert_eq!(of([-infinity, -infinity, 0.0], 0.1), -infinity);
+        assert!(of([-infinity, infinity, infinity], 0.25).is_nan());
     }
 }

@@ -133,7 +133,7 @@ element_function! {
 /// bound is a number, an array or a Variable, or `None` where there is none.
 ///
 /// Shapes: x and bounds that broadcast → their common shape.
-/// Types: floats, promoted; integers give f64.
+/// Types: floats, promoted; integers stay integers between bounds that are integers, and give f64 otherwise.
 /// Gradient: `gy` to x where `low ≤ x ≤ high`, the bounds included, and to a bound that is a Variable
 /// where it is the result and x is not.
 ///
@@ -145,6 +145,7 @@ element_function! {
 /// let x = Variable::new([-2.0, 0.5, 3.0]);
 /// assert_eq!(clip(&x, 0.0, 1.0).to_vec::<f64>(), [0.0, 0.5, 1.0]);
 /// assert_eq!(clip(&x, None, 1.0).to_vec::<f64>(), [-2.0, 0.5, 1.0]);
+/// assert_eq!(clip(Variable::constant([-2i64, 7]), 0, None).to_vec::<i64>(), [0, 7]);
 /// let low = Variable::new([-1.0, 0.0, 1.0]);
 /// let y = clip(&x, &low, None);
 /// assert_eq!(y.to_vec::<f64>(), [-1.0, 0.5, 3.0]);
@@ -153,9 +154,15 @@ element_function! {
 /// ```
 #[track_caller]
 pub fn clip(x: impl Into<Variable>, low: impl Into<Bound>, high: impl Into<Bound>) -> Variable {
-    let low = low.into().or(f64::NEG_INFINITY);
-    let high = high.into().or(f64::INFINITY);
-    let x = to_float(x.into());
+    let (x, low, high) = (x.into(), low.into(), high.into());
+    if !x.dtype().is_differentiable() && low.is_integer() && high.is_integer() {
+        let _whole = composite("clip");
+        let x = low.bounds().map_or(x.clone(), |low| maximum(x, low));
+        return high.bounds().map_or(x.clone(), |high| minimum(x, high));
+    }
+    let low = low.or(f64::NEG_INFINITY);
+    let high = high.or(f64::INFINITY);
+    let x = to_float(x);
     let names = ["low", "high"];
     call_with("clip", Clip::function(), x, names, [low, high])
 }
@@ -432,5 +439,18 @@ mod tests {
         let error = crate::attempt(|| clip(&x, &three, None)).expect_err("an error");
         let message = error.to_string();
         assert!(message.contains("x = [2] f32, low = [3] f64"), "{message}");
+    }
+
+    #[test]
+    fn integers_between_integers_stay_integers() {
+        let x = Variable::constant([-3i64, 1, 9]);
+        assert_eq!(clip(&x, 0, 5).to_vec::<i64>(), [0, 1, 5]);
+        assert_eq!(
+            clip(&x, None, Variable::constant([0i64, 0, 0])).to_vec::<i64>(),
+            [-3, 0, 0]
+        );
+        assert_eq!(clip(&x, None, None).dtype(), DType::I64);
+        assert_eq!(clip(Variable::constant([7u8]), 0, 5).to_vec::<u8>(), [5]);
+        assert_eq!(clip(&x, 0.5, None).to_vec::<f64>(), [0.5, 1.0, 9.0]);
     }
 }

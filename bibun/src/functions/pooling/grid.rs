@@ -5,8 +5,8 @@ use bibun_array::{Array, DType, Shape};
 use crate::call::composite;
 use crate::error::mismatch;
 use crate::functions::{
-    abs, broadcast_to, cast, clip, expand_dims, float_of, floor, gather, in_accumulator,
-    logical_and, matmul, remainder, reshape, round, swapaxes, to_float, unstack, where_,
+    abs, broadcast_to, cast, clip, expand_dims, float_of, floor, gather, in_accumulator, is_nan,
+    logical_or, matmul, remainder, reshape, round, swapaxes, to_float, unstack, where_,
 };
 use crate::variable::Variable;
 
@@ -80,10 +80,9 @@ impl GridSampleOptions {
         }
     }
 
-    /// Returns the positions along an axis of `size` elements that are read for coordinates, and the
-    /// weights, if these are not all 1.
+    /// Returns the positions along an axis of `size` elements that are read for coordinates, and their weights.
     #[track_caller]
-    fn taps(self, coordinates: &Variable, size: usize) -> Vec<(Variable, Option<Variable>)> {
+    fn taps(self, coordinates: &Variable, size: usize) -> Vec<(Variable, Variable)> {
         let (n, one) = (size as f64, coordinates + 1.0);
         let place = match self.align_corners {
             true => one * ((n - 1.0) / 2.0),
@@ -92,16 +91,17 @@ impl GridSampleOptions {
         let last = n - 1.0;
         let tap = |position: Variable, weight: Option<Variable>| {
             let inside = clip(&position, 0.0, last);
-            let weight = match (self.padding, weight) {
-                (GridPadding::Zeros, weight) => {
-                    let is_inside =
-                        logical_and(position.greater_equal(0.0), position.less_equal(last));
-                    Some(match weight {
-                        Some(weight) => where_(is_inside, weight, 0.0),
-                        None => cast(is_inside, coordinates.dtype()),
-                    })
+            // A place that is not a number is passed on.
+            let weight = weight.unwrap_or_else(|| {
+                let one = cast(Variable::constant(1.0), coordinates.dtype());
+                where_(is_nan(coordinates), f64::NAN, one)
+            });
+            let weight = match self.padding {
+                GridPadding::Zeros => {
+                    let is_outside = logical_or(position.less(0.0), position.greater(last));
+                    where_(is_outside, 0.0, weight)
                 }
-                (_, weight) => weight,
+                GridPadding::Border | GridPadding::Reflection => weight,
             };
             (cast(inside, DType::I64), weight)
         };
@@ -217,7 +217,7 @@ pub fn grid_sample(
     let flat = reshape(x, [examples, channels, shape[2..].iter().product()]);
     let coordinates = unstack(reshape(grid, [examples, points, shape.rank() - 2]), 2);
     // Positions in row-major order and weights, for one more axis each time.
-    let mut taps: Vec<(Variable, Option<Variable>)> = Vec::new();
+    let mut taps: Vec<(Variable, Variable)> = Vec::new();
     for (&size, coordinates) in shape[2..].iter().zip(coordinates.iter().rev()) {
         let own = options.taps(coordinates, size);
         if taps.is_empty() {
@@ -228,21 +228,13 @@ pub fn grid_sample(
             .iter()
             .flat_map(|tap| own.iter().map(move |own| (tap, own)));
         let joined = pairs.map(|((position, weight), (own, own_weight))| {
-            let weight = match (weight, own_weight) {
-                (Some(weight), Some(own)) => Some(weight * own),
-                (weight, own) => weight.clone().or_else(|| own.clone()),
-            };
-            (position * size as i64 + own, weight)
+            (position * size as i64 + own, weight * own_weight)
         });
         taps = joined.collect();
     }
     let terms = taps.into_iter().map(|(position, weight)| {
         let positions = broadcast_to(expand_dims(position, 1), [examples, channels, points]);
-        let read = gather(&flat, positions, 2);
-        match weight {
-            Some(weight) => read * expand_dims(weight, 1),
-            None => read,
-        }
+        gather(&flat, positions, 2) * expand_dims(weight, 1)
     });
     let y = terms
         .reduce(|sum, term| sum + term)
@@ -496,5 +488,22 @@ mod tests {
             error.to_string().contains("theta must be [n, 2, 3]"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn a_place_that_is_not_a_number_is_passed_on() {
+        let x = Variable::constant([[[5.0, 6.0, 7.0]]]);
+        let grid = Variable::constant([[[f64::NAN], [0.0]]]);
+        for mode in [GridMode::Nearest, GridMode::Linear, GridMode::Cubic] {
+            for padding in [
+                GridPadding::Zeros,
+                GridPadding::Border,
+                GridPadding::Reflection,
+            ] {
+                let options = GridSampleOptions::new().mode(mode).padding(padding);
+                let y = grid_sample(&x, &grid, options).to_vec::<f64>();
+                assert!(y[0].is_nan() && y[1] == 6.0, "{mode:?} {padding:?} {y:?}");
+            }
+        }
     }
 }

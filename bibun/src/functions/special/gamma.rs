@@ -168,7 +168,7 @@ binary! {
     /// assert!((y[0] - 1.0 / 3.0).abs() < 1e-14);
     /// assert!((y[1] - 1.0 / 12.0).abs() < 1e-14);
     /// ```
-    beta(a, b) via to_float -> Beta {
+    beta(a, b) via to_float -> BetaFunction {
         operation: Special(Function::Beta),
         derivative(a, b; gy): gy * a.beta_slope(b),
         derivative(a, b; gy): gy * b.beta_slope(a),

@@ -27,7 +27,7 @@ pub(in crate::functions) fn of_special(function: Special) -> &'static ElementFun
     match function {
         Special::Polygamma => gamma::Polygamma::function(),
         Special::Zeta => Zeta::function(),
-        Special::Beta => Beta::function(),
+        Special::Beta => BetaFunction::function(),
         Special::Betaln => Betaln::function(),
         Special::BetaSlope => gamma::BetaSlope::function(),
         Special::PolygammaDifference => gamma::PolygammaDifference::function(),

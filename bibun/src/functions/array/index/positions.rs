@@ -3,6 +3,7 @@
 use bibun_array::{Array, DType, Device, Scatter, Shape, cpu, settle};
 
 use crate::batch::Batched;
+use crate::error::mismatch;
 use crate::function::{Fixed, Mismatch, Spec};
 use crate::functions::broadcast_to;
 use crate::functions::families::{Discrete, DiscreteRule};
@@ -26,6 +27,13 @@ pub(super) fn positions(
     axis: usize,
 ) -> Variable {
     let shape = x.shape();
+    if indices.dtype() != DType::I64 {
+        mismatch(
+            function,
+            &[("indices", &indices.spec())],
+            "they must be integers",
+        );
+    }
     Discrete::of(
         Positions {
             function,

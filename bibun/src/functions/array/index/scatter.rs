@@ -237,7 +237,9 @@ impl Writing {
             Combine::Product => {
                 let (indices, products) = running_products(&indices, &value, x.shape()[axis], axis);
                 let last = last(&indices);
-                start() * picked_or(&products, last, own, &ones_like(&x))
+                let product = start() * picked_or(&products, last, own, &ones_like(&x));
+                // Products of bools are integers.
+                cast(product, x.dtype())
             }
             Combine::Max | Combine::Min => {
                 let rule = ScatterExtreme {
@@ -531,5 +533,27 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(error.contains("index 2 is outside of axis 0"), "{error}");
+    }
+
+    #[test]
+    fn bools_stay_bools() {
+        let x = Variable::constant([true, true, false]);
+        for combine in [
+            Combine::Replace,
+            Combine::Product,
+            Combine::Max,
+            Combine::Min,
+        ] {
+            let y = scatter_reduce(
+                &x,
+                [1i64, 1],
+                0,
+                Variable::constant([true, false]),
+                combine,
+                true,
+            );
+            assert_eq!(y.dtype(), DType::Bool, "{combine:?}");
+            assert_eq!(y.to_vec::<bool>(), [true, combine == Combine::Max, false]);
+        }
     }
 }
