@@ -368,19 +368,36 @@ impl Array {
         })
     }
 
-    /// Creates the identity matrix.
+    /// Creates the identity matrix of `sizes` n, or, for two of them, a matrix `[m, n]` with ones on its diagonal and
+    /// zeros elsewhere.
+    ///
+    /// ```
+    /// use bibun_array::{Array, DType};
+    /// assert_eq!(Array::eye(2, DType::F64).to_vec::<f64>(), [1.0, 0.0, 0.0, 1.0]);
+    /// assert_eq!(Array::eye([1, 2], DType::F64).to_vec::<f64>(), [1.0, 0.0]);
+    /// ```
     ///
     /// # Panics
-    /// Panics if the matrix has more elements than memory holds.
+    /// Panics if there are not one or two sizes, or the matrix has more elements than memory holds.
     #[track_caller]
-    pub fn eye(size: usize, dtype: DType) -> Self {
-        let shape = Shape::from([size, size]).addressable("eye");
+    pub fn eye(sizes: impl Into<Shape>, dtype: DType) -> Self {
+        let sizes = sizes.into();
+        let [m, n] = match sizes[..] {
+            [n] => [n, n],
+            [m, n] => [m, n],
+            _ => {
+                let what = format!("the sizes are {sizes}; there must be one or two");
+                raise(Error::invalid("eye", what))
+            }
+        };
+        let shape = Shape::from([m, n]).addressable("eye");
         allocating("eye", || {
             with_word!(dtype, W => {
                 let [zero, one] = [Scalar::zero(dtype), Scalar::one(dtype)].map(W::of);
                 Self::moved::<W>(dtype, shape, |elements| {
                     elements.fill(zero);
-                    elements.iter_mut().step_by(size + 1).for_each(|x| *x = one);
+                    let rows = elements.chunks_exact_mut(n.max(1)).take(n);
+                    rows.enumerate().for_each(|(i, row)| row[i] = one);
                 })
             })
         })

@@ -3,12 +3,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::device::Complaint;
 use crate::dtype::with_dtype;
 use crate::placement::common;
 use crate::shape::Layout;
 use crate::view::sliced;
 use crate::{
-    Array, DType, Error, Index, Scatter, Shape, View, allocating, normalize_axis, raise, user_of,
+    Array, DType, Error, Index, Scatter, Shape, View, allocating, cpu, normalize_axis, raise,
+    user_of,
 };
 
 impl Array {
@@ -87,6 +89,12 @@ impl Array {
     pub fn gather(&self, indices: &Self, axis: isize) -> Self {
         let axis = normalize_axis("gather", axis, self.rank());
         expect_aligned("gather", indices, self.shape(), axis);
+        if [self, indices].iter().all(|x| x.device() == cpu()) {
+            let (indices, bounds, complaint) = claimed("gather", indices, self.shape(), axis);
+            return allocating("gather", || {
+                cpu::gather_within(self, &indices, axis, bounds, complaint)
+            });
+        }
         let indices = &within("gather", indices, self.shape(), axis);
         let device = common("gather", [self, indices]);
         allocating("gather", || device.gather(self, indices, axis))
@@ -230,13 +238,7 @@ impl Array {
         what: impl Fn(i64) -> String + Send + Sync + 'static,
     ) {
         self.expect_dtype::<i64>(function);
-        let (location, user) = (crate::caller(), user_of(function));
-        let complaint = Arc::new(move |element| Error::Invalid {
-            function,
-            what: what(element) + &user,
-            location,
-        });
-        self.device().check(self, bounds, complaint);
+        self.device().check(self, bounds, complaint(function, what));
     }
 
     /// Returns the elements where `mask` is `true`, in row-major order. The axes of `mask` are the
@@ -369,18 +371,44 @@ impl Array {
     }
 }
 
-/// Integers as `i64`, after a check by their device that they are within the axis.
+/// Returns the complaint about an element that is not allowed, with the caller's line.
 #[track_caller]
-fn within(function: &'static str, indices: &Array, shape: &Shape, axis: usize) -> Array {
+fn complaint(
+    function: &'static str,
+    what: impl Fn(i64) -> String + Send + Sync + 'static,
+) -> Complaint {
+    let (location, user) = (crate::caller(), user_of(function));
+    Arc::new(move |element| Error::Invalid {
+        function,
+        what: what(element) + &user,
+        location,
+    })
+}
+
+/// Integers as `i64`, and what is claimed of them: that they are within the axis.
+#[track_caller]
+fn claimed(
+    function: &'static str,
+    indices: &Array,
+    shape: &Shape,
+    axis: usize,
+) -> (Array, Range<i64>, Complaint) {
     let (size, shape) = (shape[axis] as i64, shape.clone());
     if !indices.dtype().is_integer() {
         let what = format!("the indices are {}, expected integers", indices.dtype());
         raise(Error::invalid(function, what));
     }
-    let indices = indices.cast(DType::I64);
-    indices.expect_between(function, -size..size, move |index| {
+    let complaint = complaint(function, move |index| {
         format!("index {index} is outside of axis {axis} of the shape {shape}")
     });
+    (indices.cast(DType::I64), -size..size, complaint)
+}
+
+/// Integers as `i64`, after a check by their device that they are within the axis.
+#[track_caller]
+fn within(function: &'static str, indices: &Array, shape: &Shape, axis: usize) -> Array {
+    let (indices, bounds, complaint) = claimed(function, indices, shape, axis);
+    indices.device().check(&indices, bounds, complaint);
     indices
 }
 

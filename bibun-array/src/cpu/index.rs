@@ -3,6 +3,7 @@
 //! target.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pulp::{Arch, NullaryFnOnce};
 
@@ -60,7 +61,6 @@ pub(super) fn check(x: &Array, bounds: Range<i64>, complaint: Complaint) {
         }
         None => x.host_slice::<i64>(),
     };
-    // Whether there is one out of bounds is found by vectors, the first of them is not.
     let mut is_outside = vec![false; elements.len().div_ceil(PARALLEL)];
     let threads = worth_threads(elements.len() / 4);
     for_each(chunks(&mut is_outside, 1), threads, 1, &|i, is_outside| {
@@ -69,9 +69,16 @@ pub(super) fn check(x: &Array, bounds: Range<i64>, complaint: Complaint) {
         is_outside[0] = Arch::new().dispatch(AnyOutside(part, &bounds));
     });
     if is_outside.contains(&true) {
-        let outside = elements.iter().find(|x| !bounds.contains(x));
-        raise(complaint(*outside.expect("there is one")));
+        complain(elements, &bounds, &complaint);
     }
+}
+
+/// Raises the error about the first element that is out of bounds. Whether there is one is found by vectors, the first
+/// of them is not.
+#[cold]
+fn complain(elements: &[i64], bounds: &Range<i64>, complaint: &Complaint) -> ! {
+    let outside = elements.iter().find(|x| !bounds.contains(x));
+    raise(complaint(*outside.expect("there is one")))
 }
 
 /// Whether any element is out of bounds.
@@ -238,8 +245,23 @@ pub(super) fn add_at<T: Accumulate>(
 
 /// See [`Device::gather`](crate::Device::gather).
 pub(super) fn gather<W: Word>(x: &Array, indices: &Array, axis: usize) -> Array {
+    let size = x.shape()[axis] as i64;
+    gather_within::<W>(x, indices, axis, -size..size, None)
+}
+
+/// Gathers, and checks the indices in the same walk if there is something to complain of.
+pub(super) fn gather_within<W: Word>(
+    x: &Array,
+    indices: &Array,
+    axis: usize,
+    bounds: Range<i64>,
+    complaint: Option<Complaint>,
+) -> Array {
     let shape = indices.shape().clone();
     if let Some(value) = x.inline() {
+        if let Some(complaint) = complaint {
+            check(indices, bounds, complaint);
+        }
         return Array::constant(value, shape);
     }
     // The walk does not move along `axis`, where the indices do.
@@ -253,16 +275,28 @@ pub(super) fn gather<W: Word>(x: &Array, indices: &Array, axis: usize) -> Array 
     let indices = indices.host_slice::<i64>();
     let memory = x.buffer().expect("the device was chosen by its memory");
     let memory = memory.as_words::<W>();
-    Array::moved(x.dtype(), shape, |out: &mut [W]| {
+    let is_outside = AtomicBool::new(false);
+    let y = Array::moved(x.dtype(), shape, |out: &mut [W]| {
         for_each_part(out, 1, |first, out| {
             steps.for_each_run(first, out.len(), |done, start, step, len| {
                 let indices = &indices[first + done..first + done + len];
                 if step == 0 && stride == 1 {
-                    // Elements of one row.
+                    // Elements of one row, in which there is nothing at an index that is out of bounds.
                     let row = &memory[start..start + size];
+                    let mut is_missing = false;
                     for (y, &index) in out[done..done + len].iter_mut().zip(indices) {
-                        *y = row[from_front(index, size)];
+                        match row.get(from_front(index, size)) {
+                            Some(&x) => *y = x,
+                            None => is_missing = true,
+                        }
                     }
+                    if is_missing {
+                        is_outside.store(true, Ordering::Relaxed);
+                    }
+                    return;
+                }
+                if complaint.is_some() && Arch::new().dispatch(AnyOutside(indices, &bounds)) {
+                    is_outside.store(true, Ordering::Relaxed);
                     return;
                 }
                 let mut start = start as isize;
@@ -273,7 +307,13 @@ pub(super) fn gather<W: Word>(x: &Array, indices: &Array, axis: usize) -> Array 
                 }
             });
         });
-    })
+    });
+    if let Some(complaint) = complaint
+        && is_outside.into_inner()
+    {
+        complain(indices, &bounds, &complaint);
+    }
+    y
 }
 
 /// See [`Device::scatter_add`](crate::Device::scatter_add).

@@ -75,6 +75,21 @@ impl Memory for Buffer {
     }
 }
 
+/// Gathers on the CPU, and raises the complaint about the first index that is out of bounds.
+pub(crate) fn gather_within(
+    x: &Array,
+    indices: &Array,
+    axis: usize,
+    bounds: Range<i64>,
+    complaint: Complaint,
+) -> Array {
+    shared(|| {
+        with_word!(x.dtype(), W => {
+            index::gather_within::<W>(x, indices, axis, bounds, Some(complaint))
+        })
+    })
+}
+
 impl Device for Cpu {
     fn name(&self) -> &str {
         "cpu"

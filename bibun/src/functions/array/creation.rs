@@ -151,20 +151,21 @@ pub fn logspace(
     pow(base, linspace(start, stop, count))
 }
 
-/// Returns the identity matrix.
+/// Returns the identity matrix, or, for two sizes, a matrix with ones on its diagonal and zeros elsewhere.
 ///
-/// Shapes: → `[size, size]`. Types: `dtype`, any. Gradient: none.
+/// Shapes: → `[n, n]` or `[m, n]`. Types: `dtype`, any. Gradient: none.
 ///
 /// # Panics
-/// Panics if the matrix has more elements than memory holds.
+/// Panics if there are not one or two sizes, or the matrix has more elements than memory holds.
 ///
 /// ```
 /// use bibun::{array::DType, functions::eye};
 /// assert_eq!(eye(2, DType::F32).to_vec::<f32>(), [1.0, 0.0, 0.0, 1.0]);
+/// assert_eq!(eye([2, 1], DType::F32).to_vec::<f32>(), [1.0, 0.0]);
 /// ```
 #[track_caller]
-pub fn eye(size: usize, dtype: DType) -> Variable {
-    Variable::constant(Array::eye(size, dtype))
+pub fn eye(sizes: impl Into<Shape>, dtype: DType) -> Variable {
+    Variable::constant(Array::eye(sizes, dtype))
 }
 
 /// Returns the positions of the lower triangle of a matrix in row-major order: rows and columns. Elements

@@ -91,8 +91,10 @@ bitwise! {
     /// Panics if the shapes do not broadcast, or one is a float.
     ///
     /// ```
-    /// use bibun::functions::bitwise_and;
+    /// use bibun::{functions::bitwise_and, Variable};
     /// assert_eq!(bitwise_and([6i64, 5], 3).to_vec::<i64>(), [2, 1]);
+    /// let x = Variable::constant([true, false]);
+    /// assert_eq!((&x & !&x).to_vec::<bool>(), [false, false]);
     /// ```
     bitwise_and -> bools: true, |[a, b]: [Array; 2]| ops::bitwise_and(a, b);
 
