@@ -92,6 +92,13 @@ def ndtri(p):
     raise AssertionError(p)
 
 
+def hurwitz(s, q):
+    """The terms left of 1 beside a sum of positive ones, with digits for what cancels and what is small."""
+    with mp.workdps(60 + int(s * mp.log10(2 + abs(q)))):
+        count = int(max(0, mp.ceil(1 - q)))
+        return mp.fsum((q + k) ** -s for k in range(count)) + mp.zeta(s, q + count)
+
+
 def beta(a, b):
     with mp.workdps(80):
         return mp.beta(a, b)
@@ -165,9 +172,12 @@ TRIPLES = [triple(-1, 1), triple(-0.5, 1), triple(1, 3), lambda: (random.uniform
 
 # A function, some points, and generators of the others.
 FUNCTIONS = {
-    "polygamma": (lambda x, n: mp.psi(int(n), x), [(1e-10, 1), (1e-5, 3), (1.0, 20), (3.0, 60), (-0.5, 1), (-1e-8, 2), (1e8, 1)],
+    "polygamma": (lambda x, n: -((-1) ** int(n)) * mp.factorial(n) * hurwitz(n + 1, x), [(1e-10, 1), (1e-5, 3), (1.0, 20), (3.0, 60), (-0.5, 1), (-1e-8, 2), (1e8, 1),
+                  (-0.5, 100), (1e4, 100), (-0.5, 30), (-0.5, 10), (-15.5, 10), (-15.5, 100), (-3.5000001, 20), (-3.4999999, 3), (-7.7, 60), (50.5, 100),
+                  (-100.5, 160), (5e3, 150), (-234.25, 2), (0.1, 90)],
                   [(uniform(0.01, 3), one_of(1, 2, 3, 4)), (uniform(3, 100), one_of(1, 2, 5)), (uniform(-20, 0), one_of(1, 3))]),
-    "zeta": (lambda s, q: mp.zeta(s, q), [(1.0000001, 1.0), (2.0, 1e-5), (2.0, 1e8), (50.0, 0.3), (200.0, 60.0), (4.0, -3.25)],
+    "zeta": (hurwitz, [(1.0000001, 1.0), (2.0, 1e-5), (2.0, 1e8), (50.0, 0.3), (200.0, 60.0), (4.0, -3.25),
+              (11.0, -15.5), (31.0, -0.5), (5.0, -2.4999), (2.0, 1e200), (100.0, 900.0), (20.0, -7.9)],
              [(uniform(1.1, 4), uniform(0.01, 3)), (uniform(2, 60), uniform(1, 60)), (one_of(2, 4), uniform(-20, 0))]),
     "beta": (beta, [(1e-10, 1.0), (1e-10, 1e5), (100.0, 100.0), (0.5, 1e6), (-0.5, 2.0), (-2.5, -1.25)],
              [(uniform(0.01, 5), uniform(0.01, 5)), (uniform(0.1, 5), powers(0, 6)), (uniform(5, 60), uniform(5, 60))]),
