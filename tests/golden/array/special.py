@@ -165,9 +165,12 @@ def triple(low, high):
 
 
 GAMMA = [(1e-8, 0.3), (1e-8, 3.0), (0.5, 1e-10), (1.0, 1.0), (2.0, 30.0), (30.0, 2.0), (3.0, 200.0), (5.0, 5.0), (1e4, 1e4), (0.577, 0.5)]
+# Far below the mean, where nothing is left of the ratio beside 1.
+LOW = [(12.0, 1e-10), (20.0, 1e-10), (20.0, 1e-13), (20.0, 1e-15), (9.5, 1e-30), (10.5, 1e-28), (300.0, 30.0), (1e3, 600.0)]
 PAIRS = [pair(-2, 1), pair(-1, 1), pair(1, 3), lambda: (random.uniform(0.05, 5), random.uniform(0.01, 15))]
 BETA = [(1e-5, 2.0, 0.3), (2.0, 1e-5, 0.3), (1.0, 1.0, 0.5), (1.0, 3.0, 0.2), (3.0, 5.0, 1e-10), (2.0, 300.0, 1e-3), (300.0, 2.0, 0.995),
         (5.0, 5.0, 0.5), (1e3, 1e3, 0.5), (7.0, 2.0, 0.99)]
+LOW_BETA = [(12.0, 15.0, 1e-10), (20.0, 20.0, 1e-13), (20.0, 20.0, 1e-15), (9.5, 3.0, 1e-30), (300.0, 30.0, 0.1), (25.0, 12.0, 0.999)]
 TRIPLES = [triple(-1, 1), triple(-0.5, 1), triple(1, 3), lambda: (random.uniform(0.05, 5), random.uniform(0.05, 5), random.uniform(0.01, 0.99))]
 
 # A function, some points, and generators of the others.
@@ -187,18 +190,18 @@ FUNCTIONS = {
              [(uniform(0.01, 5), uniform(0.01, 5)), (uniform(0.1, 5), powers(0, 6)), (uniform(5, 60), uniform(5, 60))]),
     "polygamma_difference": (lambda a, b, n: mp.psi(int(n), a) - mp.psi(int(n), a + b), [(1e-10, 1.0, 0), (1e15, 1.0, 0), (0.5, 1e6, 0), (9.0, 1e-8, 0)],
              [(uniform(0.01, 5), uniform(0.01, 5), one_of(0, 1)), (powers(-3, 8), powers(-3, 8), one_of(0))]),
-    "gammainc": (lambda a, x: gamma_ratio(a, x)[0], GAMMA, PAIRS),
-    "gammaincc": (lambda a, x: gamma_ratio(a, x)[1], GAMMA, PAIRS),
-    "gammainc_a": (lambda a, x: derivative(lambda a: gamma_ratio(a, x)[0], a, 1), GAMMA, PAIRS),
-    "gammainc_aa": (lambda a, x: derivative(lambda a: gamma_ratio(a, x)[0], a, 2), GAMMA, PAIRS),
-    "gamma_density": (lambda a, x: mp.exp((a - 1) * mp.ln(x) - x - mp.loggamma(a)), GAMMA, PAIRS),
-    "betainc": (beta_ratio, BETA, TRIPLES),
-    "betainc_a": (lambda a, b, x: derivative(lambda a: beta_ratio(a, b, x), a, 1), BETA, TRIPLES),
-    "betainc_b": (lambda a, b, x: derivative(lambda b: beta_ratio(a, b, x), b, 1), BETA, TRIPLES),
-    "betainc_aa": (lambda a, b, x: derivative(lambda a: beta_ratio(a, b, x), a, 2), BETA, TRIPLES),
-    "betainc_ab": (lambda a, b, x: derivative(lambda a: derivative(lambda b: beta_ratio(a, b, x), b, 1), a, 1), BETA, TRIPLES),
-    "betainc_bb": (lambda a, b, x: derivative(lambda b: beta_ratio(a, b, x), b, 2), BETA, TRIPLES),
-    "beta_density": (lambda a, b, x: x ** (a - 1) * (1 - x) ** (b - 1) / mp.beta(a, b), BETA, TRIPLES),
+    "gammainc": (lambda a, x: gamma_ratio(a, x)[0], GAMMA + LOW, PAIRS),
+    "gammaincc": (lambda a, x: gamma_ratio(a, x)[1], GAMMA + LOW, PAIRS),
+    "gammainc_a": (lambda a, x: derivative(lambda a: gamma_ratio(a, x)[0], a, 1), GAMMA + LOW, PAIRS),
+    "gammainc_aa": (lambda a, x: derivative(lambda a: gamma_ratio(a, x)[0], a, 2), GAMMA + LOW, PAIRS),
+    "gamma_density": (lambda a, x: mp.exp((a - 1) * mp.ln(x) - x - mp.loggamma(a)), GAMMA + LOW, PAIRS),
+    "betainc": (beta_ratio, BETA + LOW_BETA, TRIPLES),
+    "betainc_a": (lambda a, b, x: derivative(lambda a: beta_ratio(a, b, x), a, 1), BETA + LOW_BETA, TRIPLES),
+    "betainc_b": (lambda a, b, x: derivative(lambda b: beta_ratio(a, b, x), b, 1), BETA + LOW_BETA, TRIPLES),
+    "betainc_aa": (lambda a, b, x: derivative(lambda a: beta_ratio(a, b, x), a, 2), BETA + LOW_BETA, TRIPLES),
+    "betainc_ab": (lambda a, b, x: derivative(lambda a: derivative(lambda b: beta_ratio(a, b, x), b, 1), a, 1), BETA + LOW_BETA, TRIPLES),
+    "betainc_bb": (lambda a, b, x: derivative(lambda b: beta_ratio(a, b, x), b, 2), BETA + LOW_BETA, TRIPLES),
+    "beta_density": (lambda a, b, x: x ** (a - 1) * (1 - x) ** (b - 1) / mp.beta(a, b), BETA + LOW_BETA, TRIPLES),
     "bessel_i": (lambda x, n: mp.besseli(int(n), x), [(1e-10, 0), (1e-10, 1), (24.99, 0), (25.01, 0), (25.9, 1), (-700.0, 1), (0.5, -2)],
                  [(uniform(0, 30), one_of(0, 1, 2, 3)), (uniform(-300, 300), one_of(0, 1, 2))]),
     "bessel_ie": (lambda x, n, k: mp.diff(lambda x: mp.exp(-abs(x)) * mp.besseli(int(n), x), x, int(k)), [(24.99, 0, 1), (25.01, 0, 1), (1e3, 1, 2)],
