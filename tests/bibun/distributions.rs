@@ -212,13 +212,14 @@ fn divergences_are_the_integrals() {
         let to = words.next().expect("a name");
         let q = numbers(words);
         let found = pairs!(name, &p, to, &q;
-            Normal => Normal Gumbel Laplace; LogNormal => LogNormal Normal Exponential Gamma;
-            Exponential => Exponential Normal Gamma LogNormal Gumbel;
-            Laplace => Laplace Normal Gumbel; Cauchy => Cauchy; Uniform => Uniform Normal Gumbel;
+            Normal => Normal Gumbel Laplace; LogNormal => LogNormal Normal Exponential Gamma Weibull;
+            Exponential => Exponential Normal Gamma LogNormal Gumbel Weibull Laplace;
+            Laplace => Laplace Normal Gumbel; Cauchy => Cauchy;
+            Uniform => Uniform Normal Gumbel Exponential Gamma LogNormal Weibull Beta;
             Gumbel => Gumbel Normal; Weibull => Weibull Normal Exponential Gamma LogNormal;
-            Gamma => Gamma Normal Exponential LogNormal Gumbel;
-            Beta => Beta Normal Exponential Gamma LogNormal; StudentT => Normal; VonMises => VonMises;
-            Bernoulli => Bernoulli Poisson; Geometric => Geometric; Binomial => Binomial; Poisson => Poisson;
+            Gamma => Gamma Normal Exponential LogNormal Gumbel Weibull;
+            Beta => Beta Normal Exponential Gamma LogNormal Weibull; StudentT => Normal; VonMises => VonMises;
+            Bernoulli => Bernoulli Poisson Geometric; Geometric => Geometric; Binomial => Binomial; Poisson => Poisson;
         );
         assert!(
             (found - expected).abs() < 1e-8 * expected.abs().max(1.0),
@@ -226,7 +227,115 @@ fn divergences_are_the_integrals() {
         );
         count += 1;
     }
-    assert_eq!(count, 15 + 28);
+    assert_eq!(count, 15 + 39);
+}
+
+#[test]
+fn divergences_from_where_the_other_one_begins_and_beyond() {
+    let kl = |low: f64, high: f64| {
+        let p = Uniform::new(low, high);
+        let gamma = Gamma::new(1.6, 0.8);
+        [
+            kl_divergence(&p, &Exponential::new(0.9)).item::<f64>(),
+            kl_divergence(&p, &gamma).item(),
+            kl_divergence(&p, &Weibull::new(0.9, 1.2)).item(),
+            kl_divergence(&p, &Beta::new(1.4, 2.3)).item(),
+        ]
+    };
+    assert_eq!(kl(-0.1, 0.5), [f64::INFINITY; 4]);
+    assert_eq!(kl(0.5, 1.5)[3], f64::INFINITY);
+    assert!(kl(0.0, 1.0).into_iter().all(f64::is_finite));
+    // A short interval has the density of its middle.
+    let (middle, length) = (700f64, 1e-9f64);
+    let p = Uniform::new(middle - length, middle + length);
+    let q = Gamma::new(600.0, 1.0);
+    let expected = -(2.0 * length).ln() - q.log_prob(middle).item::<f64>();
+    let found = kl_divergence(&p, &q).item::<f64>();
+    assert!((found - expected).abs() < 1e-3, "{found} {expected}");
+    let slope = |low: &Variable| kl_divergence(&Uniform::new(low, 1.0), &Exponential::new(0.5));
+    let slope = grad(slope, &Variable::constant(0.0)).item::<f64>();
+    assert!((slope - 1.25).abs() < 1e-14, "{slope}");
+    let found = kl_divergence(&Exponential::new(1.7), &Laplace::new(0.8, 1.4)).item::<f64>();
+    assert!((found - 0.927_189_497_616_064_7).abs() < 1e-14, "{found}");
+    let certain = Geometric::from_probs(1.0);
+    assert_eq!(
+        kl_divergence(&Bernoulli::from_probs(0.0), &certain).item::<f64>(),
+        0.0
+    );
+    let found = kl_divergence(&Bernoulli::from_probs(0.5), &certain).item::<f64>();
+    assert_eq!(found, f64::INFINITY);
+}
+
+#[test]
+fn entropies_by_sums() {
+    for (rate, expected) in [
+        (0.0, 0.0),
+        (0.01, 0.056_086_311_342_591_01),
+        (3.5, 2.015_172_522_512_972),
+        (150.0, 3.923_698_756_980_677),
+        (199.0, 4.065_171_126_165_89),
+        (201.0, 4.070_175_355_639_193),
+        (1e6, 8.326_693_728_853_435),
+    ] {
+        let d = Poisson::new(rate);
+        let found = d.entropy().item::<f64>();
+        assert!(
+            (found - expected).abs() < 1e-10,
+            "{rate}: {found}, not {expected}"
+        );
+        let narrow = Poisson::new(rate as f32).entropy().item::<f32>();
+        assert!(
+            (f64::from(narrow) - expected).abs() < 1e-5,
+            "{rate}: {narrow}"
+        );
+    }
+    let plain = |log_prob: &dyn Fn(f64) -> f64, most: usize| {
+        let terms = (0..=most).map(|k| log_prob(k as f64));
+        terms
+            .filter(|log| log.is_finite())
+            .map(|log| -log.exp() * log)
+            .sum::<f64>()
+    };
+    let p = Variable::constant([[0.0, 0.2], [0.7, 1.0]]);
+    let n = Variable::constant([[5.0], [30.0]]);
+    let found = Binomial::from_probs(&n, &p).entropy();
+    assert_eq!(found.shape(), [2, 2]);
+    let (n, p, found) = (
+        [5.0, 5.0, 30.0, 30.0],
+        p.to_vec::<f64>(),
+        found.to_vec::<f64>(),
+    );
+    for i in 0..4 {
+        let d = Binomial::from_probs(n[i], p[i]);
+        let expected = plain(&|k| d.log_prob(k).item::<f64>(), n[i] as usize);
+        assert!(
+            (found[i] - expected).abs() < 1e-13,
+            "{} {expected}",
+            found[i]
+        );
+    }
+    assert_eq!(Binomial::from_probs(0, 0.5).entropy().item::<f64>(), 0.0);
+    // Two classes are those of a binomial distribution.
+    let of_two = Multinomial::from_probs(9, [[0.3, 0.7], [0.0, 1.0]]).entropy();
+    let of_one = Binomial::from_probs(9, [0.3, 0.0]).entropy();
+    for (a, b) in of_two.to_vec::<f64>().iter().zip(of_one.to_vec::<f64>()) {
+        assert!((a - b).abs() < 1e-13, "{a} {b}");
+    }
+    type Entropy = fn(&Variable) -> Variable;
+    let checked: [(Entropy, [f64; 2]); 3] = [
+        (|p| Binomial::from_probs(7, p).entropy(), [0.3, 0.6]),
+        (|p| Multinomial::from_probs(7, p).entropy(), [0.3, 0.6]),
+        (|rate| Poisson::new(rate).entropy(), [0.5, 30.0]),
+    ];
+    for (f, at) in checked {
+        let options = GradientCheckOptions::default();
+        assert_gradients(|x| [f(&x[0])], &[Variable::constant(at)], &options);
+    }
+    let slope = grad(
+        |rate| Poisson::new(rate).entropy(),
+        &Variable::constant(0.0),
+    );
+    assert_eq!(slope.item::<f64>(), f64::INFINITY);
 }
 
 /// The largest distance of the empirical distribution function from the true one, in units in which 1.95 is
@@ -784,8 +893,8 @@ fn errors_name_the_distribution_and_the_line() {
         ["log_prob", "[3]", "[2]", "Normal"]
     );
     refused!(
-        Poisson::new(1.0).entropy(),
-        ["entropy", "Poisson", "closed form"]
+        Multinomial::from_probs(2, [0.5, 0.5]).mode(),
+        ["mode", "Multinomial", "closed form"]
     );
     refused!(
         Gamma::new(1.0, 1.0).icdf(0.5),
@@ -850,12 +959,6 @@ fn derivatives_at_the_ends_are_finite() {
             && (slope[1] + 1.0).abs() < 1e-12
             && (slope[2] + 1.0).abs() < 1e-12
     );
-    let p = Variable::constant([0.0, 1.0]);
-    let slope = grad(
-        |p| Bernoulli::from_probs(p).log_prob([0.0, 1.0]).sum(..),
-        &p,
-    );
-    assert!(slope.is_finite().all(..).item::<bool>());
     let kl = |logits: &Variable| {
         kl_divergence(
             &Categorical::from_logits(logits),
@@ -871,6 +974,105 @@ fn derivatives_at_the_ends_are_finite() {
         .item::<f64>()
             == 0.0
     );
+}
+
+#[test]
+fn derivatives_to_certain_probabilities_are_limits_from_inside() {
+    fn slopes(f: impl Fn(&Variable) -> Variable, p: f64) -> [f64; 2] {
+        let p = Variable::constant(p);
+        let first = |p: &Variable| grad(&f, p);
+        [first(&p).item(), grad(first, &p).item()]
+    }
+    let infinity = f64::INFINITY;
+    let bernoulli = |x: f64| move |p: &Variable| Bernoulli::from_probs(p).log_prob(x);
+    assert_eq!(slopes(bernoulli(0.0), 0.0), [-1.0, -1.0]);
+    assert_eq!(slopes(bernoulli(1.0), 1.0), [1.0, -1.0]);
+    assert_eq!(slopes(bernoulli(1.0), 0.0), [infinity, -infinity]);
+    assert_eq!(slopes(bernoulli(0.0), 1.0), [-infinity, -infinity]);
+    let [first, second] = slopes(bernoulli(0.0), 0.75);
+    assert!((first + 4.0).abs() < 1e-14 && (second + 16.0).abs() < 1e-13);
+    let binomial = |x: f64| move |p: &Variable| Binomial::from_probs(20, p).log_prob(x);
+    assert_eq!(slopes(binomial(0.0), 0.0), [-20.0, -20.0]);
+    assert_eq!(slopes(binomial(20.0), 1.0), [20.0, -20.0]);
+    assert_eq!(slopes(binomial(3.0), 0.0)[0], infinity);
+    let geometric = |x: f64| move |p: &Variable| Geometric::from_probs(p).log_prob(x);
+    assert_eq!(slopes(geometric(0.0), 1.0), [1.0, -1.0]);
+    assert_eq!(slopes(geometric(2.0), 1.0)[0], -infinity);
+
+    // Moments, the distribution function, the entropy and divergences.
+    assert_eq!(slopes(|p| Bernoulli::from_probs(p).mean(), 0.0), [1.0, 0.0]);
+    assert_eq!(
+        slopes(|p| Bernoulli::from_probs(p).variance(), 0.0),
+        [1.0, -2.0]
+    );
+    assert_eq!(
+        slopes(|p| Binomial::from_probs(20, p).variance(), 1.0),
+        [-20.0, -40.0]
+    );
+    assert_eq!(
+        slopes(|p| Binomial::from_probs(20, p).cdf(0.0), 0.0),
+        [-20.0, 380.0]
+    );
+    assert_eq!(
+        slopes(|p| Geometric::from_probs(p).mean(), 1.0),
+        [-1.0, 2.0]
+    );
+    assert_eq!(
+        slopes(|p| Geometric::from_probs(p).cdf(0.0), 1.0),
+        [1.0, 0.0]
+    );
+    assert_eq!(
+        slopes(|p| Geometric::from_probs(p).cdf(1.0), 1.0),
+        [0.0, -2.0]
+    );
+    assert_eq!(
+        slopes(|p| Bernoulli::from_probs(p).entropy(), 0.0)[0],
+        infinity
+    );
+    assert_eq!(
+        slopes(|p| Bernoulli::from_probs(p).entropy(), 1.0)[0],
+        -infinity
+    );
+    let certain =
+        |q: &Variable| kl_divergence(&Bernoulli::from_probs(0.0), &Bernoulli::from_probs(q));
+    assert_eq!(slopes(certain, 0.0), [1.0, 1.0]);
+    let from = |p: &Variable| kl_divergence(&Bernoulli::from_probs(p), &Bernoulli::from_probs(0.5));
+    assert_eq!(slopes(from, 0.0)[0], -infinity);
+
+    // One of several is at an end.
+    let p = Variable::constant([0.0, 0.25, 1.0]);
+    let sum = |p: &Variable| Bernoulli::from_probs(p).log_prob([0.0, 1.0, 1.0]).sum(..);
+    let slopes = grad(sum, &p).to_vec::<f64>();
+    assert!((slopes[1] - 4.0).abs() < 1e-14, "{slopes:?}");
+    assert_eq!([slopes[0], slopes[2]], [-1.0, 1.0]);
+}
+
+#[test]
+fn the_entropy_of_many_degrees_of_freedom_is_that_of_a_normal_distribution() {
+    let df = [1e4, 1e5, 1e6, 1e7];
+    let expected = [
+        1.419_038_535_704_506,
+        1.418_948_533_229_672_6,
+        1.418_939_533_204_922_7,
+        1.418_938_633_204_675_2,
+    ];
+    let narrow = StudentT::new(df.map(|df| df as f32), 0.0, 1.0).entropy();
+    let wide = StudentT::new(df, 0.0, 1.0).entropy();
+    for ((narrow, wide), expected) in narrow
+        .to_vec::<f32>()
+        .iter()
+        .zip(wide.to_vec::<f64>())
+        .zip(expected)
+    {
+        assert!(
+            (f64::from(*narrow) - expected).abs() < 3e-6,
+            "{narrow} {expected}"
+        );
+        assert!((wide - expected).abs() < 1e-14 * 16.0, "{wide} {expected}");
+    }
+    let entropy = |df: &[Variable]| [StudentT::new(&df[0], 0.0, 1.0).entropy()];
+    let df = Variable::constant([0.7, 5.0, 300.0]);
+    assert_gradients(entropy, &[df], GradientCheckOptions::default());
 }
 
 #[test]

@@ -3,9 +3,10 @@
 //! Method: above 1/2 the recurrence leads `lgamma` to `[1, 2]`, where it is `(x - 1) (x - 2)` times
 //! a polynomial and so exact at its two zeros; from 8 on Stirling's series is used. `digamma` goes
 //! up to 10 and uses its asymptotic series. Below 1/2 both are reflected.
-//! `zeta` is summed up to where Euler's and Maclaurin's formula converges, below 0 by its symmetry; `polygamma`
-//! is a multiple of it. Where an argument of `betaln` is large, the large parts of Stirling's formula are
-//! subtracted before they are computed.
+//! `zeta` is summed in units of its first term up to where Euler's and Maclaurin's formula converges; below 0 the
+//! terms on both sides of 0 are two sums, or one of their differences. `polygamma` is a multiple of it, whose
+//! factors are multiplied in an order that keeps the product in range. Where an argument of `betaln` is large, the
+//! large parts of Stirling's formula are subtracted before they are computed.
 //! Bound: relative error 1e-14, away from the zeros below 0 and from the zero of `digamma` at 1.46.
 //! Source: Abramowitz and Stegun, "Handbook of Mathematical Functions", sections 6.1 to 6.4 and 23.1.
 
@@ -99,8 +100,12 @@ pub(super) fn zeta(s: f64, q: f64) -> f64 {
     if s == 1.0 {
         return f64::INFINITY;
     }
+    if q == f64::INFINITY {
+        return 0.0;
+    }
     if q > 0.0 {
-        return zeta_on_the_right(s, q);
+        // The power itself may underflow where the sum does not.
+        return q.powf(1.0 - s) * (scaled_zeta(s, q) / q);
     }
     if q == q.floor() {
         return f64::INFINITY;
@@ -108,39 +113,91 @@ pub(super) fn zeta(s: f64, q: f64) -> f64 {
     if s != s.floor() {
         return f64::NAN;
     }
-    // All terms left of 0 are those of another sum, or of two.
-    let distance = q - q.round();
-    let (below, above) = match distance < 0.0 {
-        true => (-distance, 1.0 + distance),
-        false => (1.0 - distance, distance),
-    };
-    let sign = if s % 2.0 == 0.0 { 1.0 } else { -1.0 };
-    let left = zeta_on_the_right(s, below) - zeta_on_the_right(s, 1.0 - q);
-    zeta_on_the_right(s, above) + sign * left
+    of_parts(zeta_on_the_left(s, q), |sum, unit| {
+        unit.powf(1.0 - s) * (sum / unit)
+    })
 }
 
-fn zeta_on_the_right(s: f64, mut q: f64) -> f64 {
-    if q == f64::INFINITY {
-        return 0.0;
-    }
-    let mut sum = 0.0;
-    while q < 10.0 + s {
-        let term = q.powf(-s);
+/// Hurwitz's zeta function for `q > 0`, times `q^s`.
+fn scaled_zeta(s: f64, q: f64) -> f64 {
+    let power = |k: f64| (-s * (k / q).ln_1p()).exp();
+    let (mut sum, mut k) = (0.0, 0.0);
+    while q + k < 10.0 + s {
+        let term = if k == 0.0 { 1.0 } else { power(k) };
         sum += term;
         if term <= sum * 1e-17 {
             return sum;
         }
-        q += 1.0;
+        k += 1.0;
     }
-    let power = q.powf(1.0 - s);
+    let end = q + k;
+    let rest = euler_maclaurin(s, end, |_| 1.0);
+    sum + if k == 0.0 { rest } else { power(k) * rest }
+}
+
+/// `c^s` times the sum of `(c + k)^-s - (c + gap + k)^-s`, which is not computed as a difference of sums.
+fn scaled_zeta_difference(s: f64, c: f64, gap: f64) -> f64 {
+    let power = |k: f64| (-s * (k / c).ln_1p()).exp();
+    let (mut sum, mut k) = (0.0, 0.0);
+    while c + k < 10.0 + s {
+        let term = power(k) * -(-s * (gap / (c + k)).ln_1p()).exp_m1();
+        sum += term;
+        if term <= sum * 1e-17 {
+            return sum;
+        }
+        k += 1.0;
+    }
+    let end = c + k;
+    let logarithm = (gap / end).ln_1p();
+    sum + power(k) * euler_maclaurin(s, end, |s| -(-s * logarithm).exp_m1())
+}
+
+/// The rest of the sum from `q` on, times `q^s`: the formula of Euler and Maclaurin, in which `share` is a factor
+/// of the power with each exponent.
+fn euler_maclaurin(s: f64, q: f64, share: impl Fn(f64) -> f64) -> f64 {
     let square = 1.0 / (q * q);
     let (mut rest, mut factor) = (0.0, s / q);
     for (k, coefficient) in EULER_MACLAURIN.into_iter().enumerate() {
-        rest += coefficient * factor;
         let k = 2.0 * k as f64;
+        rest += coefficient * factor * share(s + k + 1.0);
         factor *= (s + k + 1.0) * (s + k + 2.0) * square;
     }
-    sum + power * (1.0 / (s - 1.0) + (0.5 + rest) / q)
+    q / (s - 1.0) * share(s - 1.0) + 0.5 * share(s) + rest
+}
+
+/// Parts of `zeta(s, q)` for `q < 0` and a whole number `s`: sums, each of them in units of a power `-s` of a number.
+fn zeta_on_the_left(s: f64, q: f64) -> [(f64, f64); 2] {
+    let (distance, end) = (q - q.round(), 1.0 - q);
+    // From the nearest pole, and from the one on the other side.
+    let (near, far) = (distance.abs(), 1.0 - distance.abs());
+    if s % 2.0 == 1.0 {
+        // Terms on both sides have different signs. Each is subtracted from that of the same number.
+        let difference = scaled_zeta_difference(s, near, far - near);
+        return [
+            (difference.copysign(distance), near),
+            (scaled_zeta(s, end), end),
+        ];
+    }
+    let (left, right) = match distance < 0.0 {
+        true => (near, far),
+        false => (far, near),
+    };
+    let beyond = (-s * (end / left).ln()).exp() * scaled_zeta(s, end);
+    [
+        (scaled_zeta(s, right), right),
+        (scaled_zeta(s, left) - beyond, left),
+    ]
+}
+
+/// The sum of parts, each computed from a number and its unit. Of two infinite ones with different signs, the first is
+/// larger: it is that of the nearest poles.
+fn of_parts(parts: [(f64, f64); 2], value: impl Fn(f64, f64) -> f64) -> f64 {
+    let [first, second] = parts.map(|(sum, unit)| value(sum, unit));
+    if first.is_infinite() {
+        first
+    } else {
+        first + second
+    }
 }
 
 /// The derivative of order `n` of `digamma`.
@@ -157,9 +214,34 @@ pub(super) fn polygamma(x: f64, n: f64) -> f64 {
             (false, false) => f64::NAN,
         };
     }
-    let factorial: f64 = (2..=n as u64).map(|k| k as f64).product();
-    let value = factorial * zeta(n + 1.0, x);
+    let value = if x.is_nan() || x == f64::NEG_INFINITY {
+        f64::NAN
+    } else if x == f64::INFINITY {
+        0.0
+    } else if x > 0.0 {
+        times_factorial(scaled_zeta(n + 1.0, x), x, n)
+    } else {
+        of_parts(zeta_on_the_left(n + 1.0, x), |sum, unit| {
+            times_factorial(sum, unit, n)
+        })
+    };
     if is_odd { value } else { -value }
+}
+
+/// `sum n! / unit^(n + 1)`, which neither overflows nor underflows on the way.
+fn times_factorial(sum: f64, unit: f64, n: f64) -> f64 {
+    let (mut product, mut low, mut high) = (sum / unit, 1.0, n);
+    while low <= high && product != 0.0 && product.is_finite() {
+        // The factors from both ends, such that the product stays near 1.
+        if product.abs() > 1.0 {
+            product *= low / unit;
+            low += 1.0;
+        } else {
+            product *= high / unit;
+            high -= 1.0;
+        }
+    }
+    product
 }
 
 /// Stirling's series: `ln gamma(x) - (x - 1/2) ln x + x - ln sqrt(2 pi)` for `x >= 8`.

@@ -19,11 +19,13 @@ use super::hyperdual::{Hyperdual, Smooth};
 
 /// The number of terms after which a sum is given up.
 const MOST: usize = 1_000_000;
+/// An exponent below which the exponential may be no normal number when it is multiplied.
+const SMALL: f64 = -600.0;
 
-/// `u - ln(1 + u)`.
-fn excess(u: f64) -> f64 {
+/// `u - ln(1 + u)`, from both numbers: where `u` is near -1 it has lost the digits of the other.
+fn excess(u: f64, one_plus_u: f64) -> f64 {
     if !(-0.3..=0.5).contains(&u) {
-        return u - u.ln_1p();
+        return u - one_plus_u.ln();
     }
     let r = u / (2.0 + u);
     let square = r * r;
@@ -61,12 +63,19 @@ fn fraction<S: Smooth>(first: S, mut terms: impl FnMut(f64) -> (S, S)) -> S {
     S::of(f64::NAN)
 }
 
+/// The exponent and the factor of `x^a e^-x / gamma(a + 1)` for `a >= 0`.
+fn poisson_parts(a: f64, x: f64) -> (f64, f64) {
+    if a < 10.0 {
+        return (a * x.ln() - x - lgamma_of_one_plus(a), 1.0);
+    }
+    let exponent = -a * excess((x - a) / a, x / a) - stirling(a);
+    (exponent, 1.0 / (TAU * a).sqrt())
+}
+
 /// `x^a e^-x / gamma(a + 1)` for `a >= 0`.
 fn poisson(a: f64, x: f64) -> f64 {
-    if a < 10.0 {
-        return (a * x.ln() - x - lgamma_of_one_plus(a)).exp();
-    }
-    (-a * excess((x - a) / a) - stirling(a)).exp() / (TAU * a).sqrt()
+    let (exponent, factor) = poisson_parts(a, x);
+    exponent.exp() * factor
 }
 
 /// A density that begins as `factor x^(a - 1)`, where it begins.
@@ -89,11 +98,13 @@ pub(super) fn gamma_density(a: f64, x: f64) -> f64 {
     } else if x == 0.0 {
         at_the_end(a, 1.0)
     } else {
-        // One of the two may overflow.
+        let (exponent, factor) = poisson_parts(a, x);
         let quotient = a / x;
-        match quotient.is_finite() {
-            true => poisson(a, x) * quotient,
-            false => poisson(a, x) / x * a,
+        if exponent > SMALL && quotient.is_finite() {
+            exponent.exp() * factor * quotient
+        } else {
+            // One of the two may be out of range where the product is not.
+            (exponent + (a.ln() - x.ln())).exp() * factor
         }
     }
 }
@@ -228,16 +239,23 @@ pub(super) fn gammainc_aa(a: f64, x: f64) -> f64 {
     gamma_derivatives(a, x)[1]
 }
 
-/// `x^a y^b / B(a, b)`, where `y = 1 - x`.
-fn binomial(a: f64, b: f64, x: f64) -> f64 {
+/// The exponent and the factor of `x^a y^b / B(a, b)`, where `y = 1 - x`.
+fn binomial_parts(a: f64, b: f64, x: f64) -> (f64, f64) {
     let n = a + b;
     if a < 10.0 || b < 10.0 {
-        return (a * x.ln() + b * (-x).ln_1p() - betaln(a, b)).exp();
+        return (a * x.ln() + b * (-x).ln_1p() - betaln(a, b), 1.0);
     }
     let distance = x * n - a;
-    let exponent = -a * excess(distance / a) - b * excess(-distance / b);
+    let of_a = a * excess(distance / a, x * (n / a));
+    let of_b = b * excess(-distance / b, (1.0 - x) * (n / b));
     let correction = stirling(n) - stirling(a) - stirling(b);
-    (exponent + correction).exp() * (a * (b / n) / TAU).sqrt()
+    (correction - of_a - of_b, (a * (b / n) / TAU).sqrt())
+}
+
+/// `x^a y^b / B(a, b)`, where `y = 1 - x`.
+fn binomial(a: f64, b: f64, x: f64) -> f64 {
+    let (exponent, factor) = binomial_parts(a, b, x);
+    exponent.exp() * factor
 }
 
 /// The density of the beta distribution, `x^(a - 1) (1 - x)^(b - 1) / B(a, b)`.
@@ -255,7 +273,11 @@ pub(super) fn beta_density(a: f64, b: f64, x: f64) -> f64 {
             at_the_end(b, a)
         };
     }
-    binomial(a, b, x) / x / (1.0 - x)
+    let (exponent, factor) = binomial_parts(a, b, x);
+    match exponent > SMALL {
+        true => exponent.exp() * factor / x / (1.0 - x),
+        false => (exponent - x.ln()).exp() * factor / (1.0 - x),
+    }
 }
 
 /// The regularized function, or its complement, and whether it is the complement.

@@ -2,13 +2,13 @@
 
 use bibun_array::{Generator, Shape};
 
-use super::bernoulli::{log_likelihood, logits, logits_of_probs};
-use super::parameters::{described_by, exponentials};
+use super::bernoulli::{Chance, logits, logits_of_probs};
+use super::parameters::{described_by, exponentials, times};
 use super::{Distribution, Statistic, Support};
 use crate::Tree;
 use crate::call::composite;
 use crate::functions::condition::expect_everywhere;
-use crate::functions::{Operand, full_like, log_sigmoid, maximum, sigmoid, where_, zeros_like};
+use crate::functions::{Operand, entr, full_like, log_sigmoid, maximum, where_, zeros_like};
 use crate::variable::Variable;
 
 /// The geometric distribution: the number of failures before the first success, with the probability
@@ -22,17 +22,22 @@ use crate::variable::Variable;
 pub struct Geometric {
     /// The logarithm of `p / (1 - p)`, for the probability p of success.
     pub logits: Variable,
+    /// p, if it was given.
+    given: Option<Variable>,
 }
 
 impl Geometric {
     /// Creates the distribution from probabilities of success.
+    ///
+    /// Gradients to 1 are limits from inside: infinite for values of probability 0, and for the entropy.
     ///
     /// # Panics
     /// Panics if a probability is not positive or above 1.
     #[track_caller]
     pub fn from_probs(probs: impl Into<Operand>) -> Self {
         let _whole = composite("Geometric");
-        Self::of(logits_of_probs("Geometric", probs.into()))
+        let (logits, given) = logits_of_probs("Geometric", probs.into());
+        Self::of(logits, Some(given))
     }
 
     /// Creates the distribution from the logarithms of `p / (1 - p)`.
@@ -42,21 +47,28 @@ impl Geometric {
     #[track_caller]
     pub fn from_logits(logits_: impl Into<Operand>) -> Self {
         let _whole = composite("Geometric");
-        Self::of(logits("Geometric", logits_.into()))
+        Self::of(logits("Geometric", logits_.into()), None)
     }
 
     #[track_caller]
-    fn of(logits: Variable) -> Self {
+    fn of(logits: Variable, given: Option<Variable>) -> Self {
         let holds = logits.greater(f64::NEG_INFINITY);
         let must = "that of a positive probability";
         expect_everywhere("Geometric", "the logit", &logits, &holds, must);
-        Self { logits }
+        Self { logits, given }
     }
 
     /// Computes the probability of success.
     #[track_caller]
     pub fn probs(&self) -> Variable {
-        sigmoid(&self.logits)
+        self.chance().of_one()
+    }
+
+    pub(super) fn chance(&self) -> Chance<'_> {
+        Chance {
+            logits: &self.logits,
+            given: self.given.as_ref(),
+        }
     }
 }
 
@@ -73,22 +85,29 @@ impl Distribution for Geometric {
     }
 
     fn log_density(&self, x: &Variable) -> Variable {
-        log_likelihood(&self.logits, &full_like(x, 1.0), x)
+        self.chance().log_likelihood(&full_like(x, 1.0), x)
     }
 
     fn cumulative(&self, x: &Variable) -> Option<Variable> {
         let trials = maximum(x.floor() + 1.0, 0.0);
-        let log = where_(trials.equal(0.0), 0.0, &trials * log_sigmoid(-&self.logits));
-        Some(-log.expm1())
+        let none = trials.equal(0.0);
+        let log = where_(&none, 0.0, &trials * log_sigmoid(-&self.logits));
+        Some(self.chance().with_ends(-log.expm1(), |p| {
+            1.0 - where_(none, 1.0, 1.0 - p).pow(trials)
+        }))
     }
 
     fn statistic(&self, statistic: Statistic) -> Option<Variable> {
-        let (p, mean) = (self.probs(), (-&self.logits).exp());
+        let (chance, p) = (self.chance(), self.probs());
+        let mean = chance.with_ends((-&self.logits).exp(), |p| (1.0 - p) / p);
         Some(match statistic {
             Statistic::Mean => mean,
             Statistic::Variance => mean / p,
             Statistic::Mode => zeros_like(&self.logits),
-            Statistic::Entropy => -log_likelihood(&self.logits, &full_like(&mean, 1.0), &mean),
+            Statistic::Entropy => {
+                let inside = log_sigmoid(&self.logits) + times(&mean, &log_sigmoid(-&self.logits));
+                chance.with_ends(-inside, |p| (entr(p) + entr(1.0 - p)) / p)
+            }
         })
     }
 }

@@ -21,12 +21,16 @@ pub trait KlDivergence<Q> {
 /// | from | to |
 /// |---|---|
 /// | `Beta`, `Exponential`, `Gamma`, `Gumbel`, `Laplace`, `LogNormal`, `StudentT`, `Uniform`, `Weibull` | `Normal` |
-/// | `Beta`, `Gamma`, `LogNormal`, `Weibull` | `Exponential` |
-/// | `Beta`, `Exponential`, `LogNormal`, `Weibull` | `Gamma` |
-/// | `Beta`, `Exponential`, `Gamma`, `Weibull` | `LogNormal` |
+/// | `Beta`, `Gamma`, `LogNormal`, `Uniform`, `Weibull` | `Exponential` |
+/// | `Beta`, `Exponential`, `LogNormal`, `Uniform`, `Weibull` | `Gamma` |
+/// | `Beta`, `Exponential`, `Gamma`, `Uniform`, `Weibull` | `LogNormal` |
+/// | `Beta`, `Exponential`, `Gamma`, `LogNormal`, `Uniform` | `Weibull` |
+/// | `Uniform` | `Beta` |
 /// | `Exponential`, `Gamma`, `Laplace`, `Normal`, `Uniform` | `Gumbel` |
-/// | `Normal` | `Laplace` |
-/// | `Bernoulli` | `Poisson` |
+/// | `Exponential`, `Normal` | `Laplace` |
+/// | `Bernoulli` | `Geometric`, `Poisson` |
+///
+/// It is infinite where q gives no density to values of p.
 ///
 /// Shapes: batch shapes that broadcast → their common shape.
 /// Gradient: to the parameters of both.

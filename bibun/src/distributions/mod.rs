@@ -40,10 +40,9 @@
 //! | `Gamma`, `Beta`, `StudentT` | yes | yes | | yes |
 //! | `Dirichlet`, `MultivariateNormal` | yes | | | yes |
 //! | `VonMises` | | | | yes |
-//! | `Bernoulli`, `Geometric` | | yes | | yes |
-//! | `Poisson`, `Binomial` | | yes | | |
-//! | `Categorical`, `OneHotCategorical` | | | | yes |
-//! | `Multinomial` | | | | |
+//! | `Bernoulli`, `Geometric`, `Poisson` | | yes | | yes |
+//! | `Binomial` | | yes | | yes, where the number of trials can be read |
+//! | `Categorical`, `OneHotCategorical`, `Multinomial` | | | | yes |
 //! | `MixtureSameFamily` | | as the components | | |
 //! | `Independent` | as the base | | | as the base |
 //! | `Transformed` | as the base | as the base | as the base | |

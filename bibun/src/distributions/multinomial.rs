@@ -3,13 +3,13 @@
 use bibun_array::{DType, Generator, Shape, s};
 
 use super::categorical::{batch, count, log_probs_of_logits, log_probs_of_probs};
-use super::parameters::times;
+use super::parameters::{counts_to, times};
 use super::{Distribution, Statistic, Support};
 use crate::Tree;
 use crate::call::composite;
 use crate::functions::{
-    Operand, broadcast_to, clip, cumsum, exp, flip, full_like, lgamma, random_binomial, slice,
-    stack, where_,
+    Operand, broadcast_to, clip, cumsum, exp, expand_dims, flip, full_like, is_inf, lgamma,
+    log1mexp, logical_or, random_binomial, slice, stack, where_,
 };
 use crate::variable::Variable;
 
@@ -61,6 +61,25 @@ impl Multinomial {
     #[track_caller]
     pub fn probs(&self) -> Variable {
         exp(&self.log_probs)
+    }
+
+    /// The entropy of n separate draws, less that of the order in which counts can come: a sum over the counts of each
+    /// class.
+    fn sum_of_entropy(&self) -> Variable {
+        let n = self.total_count as f64;
+        let of_draw = -times(&self.probs(), &self.log_probs).sum(-1);
+        let all = lgamma(full_like(&of_draw, n + 1.0));
+        // A class that is certain has all draws, one without probability has none.
+        let is_certain = self.log_probs.equal(0.0);
+        let is_end = logical_or(&is_certain, is_inf(&self.log_probs));
+        let log = where_(&is_end, -1.0, &self.log_probs);
+        let k = counts_to(self.total_count, &log);
+        let rest = n - &k;
+        let ways = lgamma(full_like(&k, n + 1.0)) - lgamma(&k + 1.0) - lgamma(&rest + 1.0);
+        let weights = (ways + &k * &log + rest * log1mexp(-log)).exp();
+        let of_certain = where_(is_certain, expand_dims(&all, -1), 0.0);
+        let orders = where_(is_end, of_certain, (weights * lgamma(k + 1.0)).sum(0)).sum(-1);
+        n * of_draw - (all - orders)
     }
 }
 
@@ -120,7 +139,8 @@ impl Distribution for Multinomial {
         Some(match statistic {
             Statistic::Mean => total * p,
             Statistic::Variance => total * &p * (1.0 - &p),
-            Statistic::Mode | Statistic::Entropy => return None,
+            Statistic::Entropy => self.sum_of_entropy(),
+            Statistic::Mode => return None,
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Parameters of distributions: conversion, checks, and noise like them.
 
-use bibun_array::{DType, Distribution as Noise, Generator, Shape, cpu};
+use bibun_array::{Array, DType, Distribution as Noise, Generator, Shape, cpu};
 
 use crate::error::{Error, raise};
 use crate::functions::condition::expect_everywhere;
@@ -123,6 +123,14 @@ pub(super) fn gumbels(like: &Variable, shape: &Shape, generator: &mut Generator)
 fn drawn(like: &Variable, shape: &Shape, noise: Noise, generator: &mut Generator) -> Variable {
     let device = like.known_device().unwrap_or(cpu());
     Random::new("sample", noise, shape.clone(), device).draw(generator)
+}
+
+/// Returns the counts from 0 to `most` along a first axis in front of those of `like`, to sum over.
+pub(super) fn counts_to(most: usize, like: &Variable) -> Variable {
+    let mut shape = vec![1; like.shape().rank() + 1];
+    shape[0] = most + 1;
+    let counts = Array::arange(0, most as i64 + 1).reshape(shape);
+    Variable::constant(counts.cast(like.dtype()))
 }
 
 /// Returns this number of last axes.

@@ -1,10 +1,10 @@
 //! The Poisson distribution.
 
-use bibun_array::{Generator, Shape};
+use bibun_array::{DType, Generator, Shape};
 
-use super::parameters::{described_by, parameterized};
+use super::parameters::{HALF_LOG_TWO_PI, counts_to, described_by, parameterized};
 use super::{Distribution, Statistic, Support};
-use crate::functions::{broadcast_to, gammaincc, lgamma, random_poisson, where_, xlogy};
+use crate::functions::{broadcast_to, entr, gammaincc, lgamma, random_poisson, where_, xlogy};
 use crate::variable::Variable;
 
 parameterized! {
@@ -17,6 +17,31 @@ parameterized! {
     Poisson {
         /// The mean λ.
         rate: expect_not_negative,
+    }
+}
+
+impl Poisson {
+    /// The entropy: a sum over counts up to a rate from which the series in powers of its reciprocal is exact.
+    /// Source: R. J. Evans, J. Boersma, "The entropy of a Poisson distribution", 1988.
+    fn sum_of_entropy(&self) -> Variable {
+        let (limit, most) = match self.dtype() {
+            DType::F64 => (200.0, 450),
+            _ => (20.0, 80),
+        };
+        let rate = &self.rate;
+        let is_large = rate.greater(limit);
+        let large = where_(&is_large, rate, limit);
+        let u = large.reciprocal();
+        let series = &u * (1.0 / 12.0 + &u * (1.0 / 24.0 + &u * (19.0 / 360.0 + 9.0 / 80.0 * &u)));
+        let of_large = 0.5 * large.log() + (0.5 + HALF_LOG_TWO_PI) - series;
+
+        let small = where_(&is_large, 1.0, rate);
+        // At 0 the sum is 0 with its slope, as all of its counts are above 1.
+        let held = where_(small.equal(0.0), 1.0, &small);
+        let log = lgamma(counts_to(most, rate) + 1.0);
+        let weights = (counts_to(most, rate) * held.log() - &held - &log).exp();
+        let sum = where_(small.equal(0.0), 0.0, (weights * log).sum(0));
+        where_(is_large, of_large, entr(&small) + small + sum)
     }
 }
 
@@ -45,7 +70,7 @@ impl Distribution for Poisson {
         Some(match statistic {
             Statistic::Mean | Statistic::Variance => self.rate.clone(),
             Statistic::Mode => self.rate.floor(),
-            Statistic::Entropy => return None,
+            Statistic::Entropy => self.sum_of_entropy(),
         })
     }
 }

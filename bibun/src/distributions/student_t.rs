@@ -5,7 +5,7 @@ use bibun_array::{Generator, Shape};
 use super::parameters::{described_by, normals, parameterized};
 use super::{Distribution, Reparameterized, Statistic, Support};
 use crate::functions::{
-    betainc, betaln, broadcast_to, digamma, logical_or, random_log_gamma, where_,
+    betainc, betaln, broadcast_to, logical_or, polygamma_difference, random_log_gamma, where_,
 };
 use crate::variable::Variable;
 
@@ -85,11 +85,8 @@ impl Distribution for StudentT {
                 where_(is_finite, self.scale.square() * df / divisor, missing)
             }
             Statistic::Entropy => {
-                let half = 0.5 * (df + 1.0);
-                self.scale.log()
-                    + &half * (digamma(&half) - digamma(0.5 * df))
-                    + 0.5 * df.log()
-                    + betaln(0.5 * df, 0.5)
+                let difference = polygamma_difference(0, &(0.5 * df), 0.5);
+                self.scale.log() - 0.5 * (df + 1.0) * difference - self.log_peak()
             }
         })
     }

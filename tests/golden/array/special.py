@@ -92,6 +92,13 @@ def ndtri(p):
     raise AssertionError(p)
 
 
+def hurwitz(s, q):
+    """The terms left of 1 beside a sum of positive ones, with digits for what cancels and what is small."""
+    with mp.workdps(60 + int(s * mp.log10(2 + abs(q)))):
+        count = int(max(0, mp.ceil(1 - q)))
+        return mp.fsum((q + k) ** -s for k in range(count)) + mp.zeta(s, q + count)
+
+
 def beta(a, b):
     with mp.workdps(80):
         return mp.beta(a, b)
@@ -158,16 +165,22 @@ def triple(low, high):
 
 
 GAMMA = [(1e-8, 0.3), (1e-8, 3.0), (0.5, 1e-10), (1.0, 1.0), (2.0, 30.0), (30.0, 2.0), (3.0, 200.0), (5.0, 5.0), (1e4, 1e4), (0.577, 0.5)]
+# Far below the mean, where nothing is left of the ratio beside 1.
+LOW = [(12.0, 1e-10), (20.0, 1e-10), (20.0, 1e-13), (20.0, 1e-15), (9.5, 1e-30), (10.5, 1e-28), (300.0, 30.0), (1e3, 600.0)]
 PAIRS = [pair(-2, 1), pair(-1, 1), pair(1, 3), lambda: (random.uniform(0.05, 5), random.uniform(0.01, 15))]
 BETA = [(1e-5, 2.0, 0.3), (2.0, 1e-5, 0.3), (1.0, 1.0, 0.5), (1.0, 3.0, 0.2), (3.0, 5.0, 1e-10), (2.0, 300.0, 1e-3), (300.0, 2.0, 0.995),
         (5.0, 5.0, 0.5), (1e3, 1e3, 0.5), (7.0, 2.0, 0.99)]
+LOW_BETA = [(12.0, 15.0, 1e-10), (20.0, 20.0, 1e-13), (20.0, 20.0, 1e-15), (9.5, 3.0, 1e-30), (300.0, 30.0, 0.1), (25.0, 12.0, 0.999)]
 TRIPLES = [triple(-1, 1), triple(-0.5, 1), triple(1, 3), lambda: (random.uniform(0.05, 5), random.uniform(0.05, 5), random.uniform(0.01, 0.99))]
 
 # A function, some points, and generators of the others.
 FUNCTIONS = {
-    "polygamma": (lambda x, n: mp.psi(int(n), x), [(1e-10, 1), (1e-5, 3), (1.0, 20), (3.0, 60), (-0.5, 1), (-1e-8, 2), (1e8, 1)],
+    "polygamma": (lambda x, n: -((-1) ** int(n)) * mp.factorial(n) * hurwitz(n + 1, x), [(1e-10, 1), (1e-5, 3), (1.0, 20), (3.0, 60), (-0.5, 1), (-1e-8, 2), (1e8, 1),
+                  (-0.5, 100), (1e4, 100), (-0.5, 30), (-0.5, 10), (-15.5, 10), (-15.5, 100), (-3.5000001, 20), (-3.4999999, 3), (-7.7, 60), (50.5, 100),
+                  (-100.5, 160), (5e3, 150), (-234.25, 2), (0.1, 90)],
                   [(uniform(0.01, 3), one_of(1, 2, 3, 4)), (uniform(3, 100), one_of(1, 2, 5)), (uniform(-20, 0), one_of(1, 3))]),
-    "zeta": (lambda s, q: mp.zeta(s, q), [(1.0000001, 1.0), (2.0, 1e-5), (2.0, 1e8), (50.0, 0.3), (200.0, 60.0), (4.0, -3.25)],
+    "zeta": (hurwitz, [(1.0000001, 1.0), (2.0, 1e-5), (2.0, 1e8), (50.0, 0.3), (200.0, 60.0), (4.0, -3.25),
+              (11.0, -15.5), (31.0, -0.5), (5.0, -2.4999), (2.0, 1e200), (100.0, 900.0), (20.0, -7.9)],
              [(uniform(1.1, 4), uniform(0.01, 3)), (uniform(2, 60), uniform(1, 60)), (one_of(2, 4), uniform(-20, 0))]),
     "beta": (beta, [(1e-10, 1.0), (1e-10, 1e5), (100.0, 100.0), (0.5, 1e6), (-0.5, 2.0), (-2.5, -1.25)],
              [(uniform(0.01, 5), uniform(0.01, 5)), (uniform(0.1, 5), powers(0, 6)), (uniform(5, 60), uniform(5, 60))]),
@@ -177,18 +190,18 @@ FUNCTIONS = {
              [(uniform(0.01, 5), uniform(0.01, 5)), (uniform(0.1, 5), powers(0, 6)), (uniform(5, 60), uniform(5, 60))]),
     "polygamma_difference": (lambda a, b, n: mp.psi(int(n), a) - mp.psi(int(n), a + b), [(1e-10, 1.0, 0), (1e15, 1.0, 0), (0.5, 1e6, 0), (9.0, 1e-8, 0)],
              [(uniform(0.01, 5), uniform(0.01, 5), one_of(0, 1)), (powers(-3, 8), powers(-3, 8), one_of(0))]),
-    "gammainc": (lambda a, x: gamma_ratio(a, x)[0], GAMMA, PAIRS),
-    "gammaincc": (lambda a, x: gamma_ratio(a, x)[1], GAMMA, PAIRS),
-    "gammainc_a": (lambda a, x: derivative(lambda a: gamma_ratio(a, x)[0], a, 1), GAMMA, PAIRS),
-    "gammainc_aa": (lambda a, x: derivative(lambda a: gamma_ratio(a, x)[0], a, 2), GAMMA, PAIRS),
-    "gamma_density": (lambda a, x: mp.exp((a - 1) * mp.ln(x) - x - mp.loggamma(a)), GAMMA, PAIRS),
-    "betainc": (beta_ratio, BETA, TRIPLES),
-    "betainc_a": (lambda a, b, x: derivative(lambda a: beta_ratio(a, b, x), a, 1), BETA, TRIPLES),
-    "betainc_b": (lambda a, b, x: derivative(lambda b: beta_ratio(a, b, x), b, 1), BETA, TRIPLES),
-    "betainc_aa": (lambda a, b, x: derivative(lambda a: beta_ratio(a, b, x), a, 2), BETA, TRIPLES),
-    "betainc_ab": (lambda a, b, x: derivative(lambda a: derivative(lambda b: beta_ratio(a, b, x), b, 1), a, 1), BETA, TRIPLES),
-    "betainc_bb": (lambda a, b, x: derivative(lambda b: beta_ratio(a, b, x), b, 2), BETA, TRIPLES),
-    "beta_density": (lambda a, b, x: x ** (a - 1) * (1 - x) ** (b - 1) / mp.beta(a, b), BETA, TRIPLES),
+    "gammainc": (lambda a, x: gamma_ratio(a, x)[0], GAMMA + LOW, PAIRS),
+    "gammaincc": (lambda a, x: gamma_ratio(a, x)[1], GAMMA + LOW, PAIRS),
+    "gammainc_a": (lambda a, x: derivative(lambda a: gamma_ratio(a, x)[0], a, 1), GAMMA + LOW, PAIRS),
+    "gammainc_aa": (lambda a, x: derivative(lambda a: gamma_ratio(a, x)[0], a, 2), GAMMA + LOW, PAIRS),
+    "gamma_density": (lambda a, x: mp.exp((a - 1) * mp.ln(x) - x - mp.loggamma(a)), GAMMA + LOW, PAIRS),
+    "betainc": (beta_ratio, BETA + LOW_BETA, TRIPLES),
+    "betainc_a": (lambda a, b, x: derivative(lambda a: beta_ratio(a, b, x), a, 1), BETA + LOW_BETA, TRIPLES),
+    "betainc_b": (lambda a, b, x: derivative(lambda b: beta_ratio(a, b, x), b, 1), BETA + LOW_BETA, TRIPLES),
+    "betainc_aa": (lambda a, b, x: derivative(lambda a: beta_ratio(a, b, x), a, 2), BETA + LOW_BETA, TRIPLES),
+    "betainc_ab": (lambda a, b, x: derivative(lambda a: derivative(lambda b: beta_ratio(a, b, x), b, 1), a, 1), BETA + LOW_BETA, TRIPLES),
+    "betainc_bb": (lambda a, b, x: derivative(lambda b: beta_ratio(a, b, x), b, 2), BETA + LOW_BETA, TRIPLES),
+    "beta_density": (lambda a, b, x: x ** (a - 1) * (1 - x) ** (b - 1) / mp.beta(a, b), BETA + LOW_BETA, TRIPLES),
     "bessel_i": (lambda x, n: mp.besseli(int(n), x), [(1e-10, 0), (1e-10, 1), (24.99, 0), (25.01, 0), (25.9, 1), (-700.0, 1), (0.5, -2)],
                  [(uniform(0, 30), one_of(0, 1, 2, 3)), (uniform(-300, 300), one_of(0, 1, 2))]),
     "bessel_ie": (lambda x, n, k: mp.diff(lambda x: mp.exp(-abs(x)) * mp.besseli(int(n), x), x, int(k)), [(24.99, 0, 1), (25.01, 0, 1), (1e3, 1, 2)],

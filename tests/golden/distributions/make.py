@@ -49,8 +49,7 @@ def numbers():
         if name not in ("Cauchy", "VonMises"):
             write(name, parameters, "mean", [], known.mean())
             write(name, parameters, "variance", [], known.var())
-        if name not in ("Binomial", "Poisson"):
-            write(name, parameters, "entropy", [], known.entropy())
+        write(name, parameters, "entropy", [], known.entropy())
 
 
 def vectors():
@@ -66,6 +65,7 @@ def vectors():
     multinomial = stats.multinomial(7, [0.2, 0.3, 0.5])
     for x in ([7, 0, 0], [1, 2, 4]):
         write("Multinomial", [], "log_prob", x, multinomial.logpmf(x))
+    write("Multinomial", [], "entropy", [], multinomial.entropy())
 
 
 # Pairs whose divergence is the integral over these limits, or the sum.
@@ -106,19 +106,24 @@ TO = {
     "Gamma": (1.6, 0.8), "Beta": (1.4, 2.3), "VonMises": (-0.5, 0.7),
     "Bernoulli": (0.6,), "Geometric": (0.6,), "Binomial": (9.0, 0.6), "Poisson": (3.5,),
 }
+# What is uniform on an interval where the other one has a density.
+INSIDE = {"Exponential": (0.3, 1.7), "Gamma": (0.3, 1.7), "LogNormal": (0.3, 1.7), "Weibull": (0.0, 1.7), "Beta": (0.2, 0.9)}
 LIMITS = {
     "Exponential": POSITIVE, "LogNormal": POSITIVE, "Weibull": POSITIVE, "Gamma": POSITIVE, "Beta": UNIT,
-    "Uniform": (-0.5, 1.5), "VonMises": (-np.pi, np.pi),
+    "VonMises": (-np.pi, np.pi),
 }
 PAIRS = [(name, name) for name in TO] + [
     (p, q)
     for q, ps in {
         "Normal": "Beta Exponential Gamma Gumbel Laplace LogNormal StudentT Uniform Weibull",
-        "Exponential": "Beta Gamma LogNormal Weibull",
-        "Gamma": "Beta Exponential LogNormal Weibull",
-        "LogNormal": "Beta Exponential Gamma Weibull",
+        "Exponential": "Beta Gamma LogNormal Uniform Weibull",
+        "Gamma": "Beta Exponential LogNormal Uniform Weibull",
+        "LogNormal": "Beta Exponential Gamma Uniform Weibull",
+        "Weibull": "Beta Exponential Gamma LogNormal Uniform",
+        "Beta": "Uniform",
         "Gumbel": "Exponential Gamma Laplace Normal Uniform",
-        "Laplace": "Normal",
+        "Laplace": "Exponential Normal",
+        "Geometric": "Bernoulli",
         "Poisson": "Bernoulli",
     }.items()
     for p in ps.split()
@@ -127,7 +132,8 @@ PAIRS = [(name, name) for name in TO] + [
 
 def divergences():
     for p_name, q_name in PAIRS:
-        p, q = known(p_name, *OF[p_name]), known(q_name, *TO[q_name])
+        of = INSIDE.get(q_name, OF[p_name]) if p_name == "Uniform" else OF[p_name]
+        p, q = known(p_name, *of), known(q_name, *TO[q_name])
         if p_name in DISCRETE:
             k = np.arange(2 if p_name == "Bernoulli" else 10 if p_name == "Binomial" else 400)
             mass = p.pmf(k)
@@ -137,7 +143,7 @@ def divergences():
             def term(x):
                 return p.pdf(x) * (p.logpdf(x) - q.logpdf(x)) if p.pdf(x) > 0 else 0.0
 
-            low, high = LIMITS.get(p_name, REAL)
+            low, high = of if p_name == "Uniform" else LIMITS.get(p_name, REAL)
             # In parts, whose ends are where there may be kinks.
             inner = sorted({float(p.median()) if p_name != "VonMises" else 0.4, TO[q_name][0]})
             ends = [low, *(x for x in inner if low < x < high), high]
@@ -145,7 +151,7 @@ def divergences():
                 integrate.quad(term, a, b, epsabs=1e-13, epsrel=1e-12, limit=500)[0]
                 for a, b in zip(ends, ends[1:])
             )
-        write(p_name, OF[p_name], f"kl {q_name}", TO[q_name], value)
+        write(p_name, of, f"kl {q_name}", TO[q_name], value)
 
 
 numbers()

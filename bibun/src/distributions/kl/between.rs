@@ -9,8 +9,8 @@ use crate::distributions::{
 };
 use crate::error::{Error, mismatch, raise};
 use crate::functions::{
-    Triangle, betaln, digamma, exp, expand_dims, greater_equal, less_equal, lgamma, log_sigmoid,
-    logical_and, triangular_solve, where_, xlogy,
+    Triangle, betaln, digamma, exp, expand_dims, greater_equal, less_equal, lgamma, logical_and,
+    triangular_solve, where_, xlogy,
 };
 use crate::variable::Variable;
 
@@ -142,20 +142,13 @@ impl KlDivergence<Self> for VonMises {
 
 impl KlDivergence<Self> for Bernoulli {
     fn kl_to(&self, q: &Self) -> Variable {
-        of_trials(&self.logits, &q.logits)
+        self.chance().kl_to(&q.chance())
     }
-}
-
-/// The divergence of one trial.
-fn of_trials(p: &Variable, q: &Variable) -> Variable {
-    let of_ones = log_sigmoid(p) - log_sigmoid(q);
-    let of_zeros = log_sigmoid(-p) - log_sigmoid(-q);
-    times(&p.sigmoid(), &of_ones) + times(&(-p).sigmoid(), &of_zeros)
 }
 
 impl KlDivergence<Self> for Geometric {
     fn kl_to(&self, q: &Self) -> Variable {
-        of_trials(&self.logits, &q.logits) / self.probs()
+        self.chance().kl_to(&q.chance()) / self.probs()
     }
 }
 
@@ -167,7 +160,7 @@ impl KlDivergence<Self> for Binomial {
         let missing = where_(own.greater(other), f64::INFINITY, f64::NAN);
         where_(
             own.equal(other),
-            own * of_trials(&self.logits, &q.logits),
+            own * self.chance().kl_to(&q.chance()),
             missing,
         )
     }

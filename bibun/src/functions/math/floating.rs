@@ -1,5 +1,8 @@
 //! Signs, steps, and numbers that are not finite.
 
+use std::f64::consts::LN_2;
+
+use bibun_array::math::Float;
 use bibun_array::{Array, DType, Definition, Kernel, Number, Slice, SliceMut, run_kernel};
 
 use crate::call::composite;
@@ -8,7 +11,7 @@ use crate::functions::families::{
     Discrete, DiscreteRule, binary, call, element_function, function_type, method,
 };
 use crate::functions::{
-    Operand, cast, exp2, floor, less, maximum, minimum, multiply, to_float, to_number,
+    Operand, cast, exp2, less, maximum, minimum, multiply, to_float, to_number,
 };
 use crate::variable::Variable;
 
@@ -189,7 +192,8 @@ element_function! {
     derivative(x; gy): x.abs().less(f64::INFINITY).where_(gy, 0.0);
 }
 
-/// Computes `x 2ⁿ` of each pair of elements, as the product with the power.
+/// Computes `x 2ⁿ` of each pair of elements, exactly where n is whole and the result is a normal number, even where
+/// the power itself is out of range.
 ///
 /// Shapes: inputs that broadcast → their common shape.
 /// Types: floats, promoted; integers give f64.
@@ -207,9 +211,45 @@ element_function! {
 pub fn ldexp(x: impl Into<Operand>, n: impl Into<Operand>) -> Variable {
     let ([x, n], _pair) = Operand::pair("ldexp", x.into(), n.into());
     let _whole = composite("ldexp");
-    multiply(x, exp2(n))
+    if x.dtype().is_complex() {
+        return multiply(x, exp2(n));
+    }
+    let [x, n] = [x, n].map(to_float);
+    // With its reciprocal it is a normal number, and three of them are more than the whole range.
+    let step: f64 = match x.dtype().accumulator() {
+        DType::F64 => 1000.0,
+        _ => 120.0,
+    };
+    call(
+        Ldexp::function(),
+        &[step, step.exp2(), (-step).exp2()],
+        [x, n],
+    )
 }
 method!(ldexp, n: impl Into<Operand>);
+
+struct Ldexp;
+
+element_function! {
+    Ldexp = "ldexp", [a, b] [step, large, small];
+    value: scaled(a, b, [step, large, small]);
+    derivative(b; gy): scaled(gy, b, [step, large, small]);
+    derivative(y; gy): gy * y * LN_2;
+}
+
+/// `x 2ⁿ` in three steps. What is left of n beside the large steps comes first, so that only the last step that
+/// matters can leave the normal numbers, and round.
+fn scaled<T: Float>(x: Number<T>, n: Number<T>, [step, large, small]: [Number<T>; 3]) -> Number<T> {
+    let choose = |n: Number<T>, above, below, between| {
+        let is_below = n.less_equal(-step);
+        n.greater_equal(step)
+            .where_(above, is_below.where_(below, between))
+    };
+    let after_one = choose(n, n - step, n + step, n);
+    let rest = choose(after_one, after_one - step, after_one + step, after_one);
+    let [first, second] = [n, after_one].map(|n| choose(n, large, small, 1.0.into()));
+    x * rest.clip(-step, step).exp2() * first * second
+}
 
 /// Returns m and the integer n of `x = m 2ⁿ`, where m is from ½ to 1, in magnitude; x itself and 0 where it is
 /// 0, infinite or NaN.
@@ -228,10 +268,7 @@ pub fn frexp(x: impl Into<Variable>) -> (Variable, Variable) {
     let _whole = composite("frexp");
     let x = to_float(x.into());
     let n = Discrete::of(Exponent, [x.detach()]);
-    // In two steps, because the reciprocal of the smallest numbers is infinite.
-    let all = cast(&n, x.dtype());
-    let half = floor(0.5 * &all);
-    let m = ldexp(ldexp(&x, -&half), half - all);
+    let m = ldexp(&x, -cast(&n, x.dtype()));
     (m, n)
 }
 
@@ -395,13 +432,19 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             },
         )
         .input([2, 3], -2.0..2.0)
-        .input([2, 3], -2.0..2.0),
+        .input([2, 3], -2.0..2.0)
+        .of(
+            Ldexp::function(),
+            &[1000.0, 1000f64.exp2(), (-1000f64).exp2()],
+        ),
     ]);
     samples
 }
 
 #[cfg(test)]
 mod tests {
+    use std::f64::consts::SQRT_2;
+
     use bibun_array::{DType, bf16};
 
     use super::*;
@@ -474,6 +517,49 @@ mod tests {
         let slopes = [f64::NAN, f64::INFINITY, 2.0].map(|x| gradient(|x| nan_to_num(x), x));
         assert_eq!(slopes, [0.0, 0.0, 1.0]);
         assert_eq!(nan_to_num(Variable::new([3])).to_vec::<i64>(), [3]);
+    }
+
+    #[test]
+    fn powers_out_of_range_scale_numbers_in_range() {
+        let least = 5e-324;
+        let cases = [
+            (least, 1100.0, 26f64.exp2()),
+            (1e-308, 2044.0, 1e-308 * 1022f64.exp2() * 1022f64.exp2()),
+            (1e300, -1100.0, 1e300 * (-550f64).exp2() * (-550f64).exp2()),
+            (
+                1e308,
+                -2000.0,
+                1e308 * (-1000f64).exp2() * (-1000f64).exp2(),
+            ),
+            (least, 2097.0, 1023f64.exp2()),
+            (f64::MAX, -2098.0, least),
+            (0.0, 9000.0, 0.0),
+            (-1.0, 9000.0, f64::NEG_INFINITY),
+            (1.0, -9000.0, 0.0),
+            // Rounded on the way, too, it would be 4 times the least number.
+            (
+                1.0 + 0.5f64.powi(1) + 0.5f64.powi(2) - 0.5f64.powi(52),
+                -1073.0,
+                3.0 * least,
+            ),
+        ];
+        for (x, n, expected) in cases {
+            assert_eq!(ldexp(x, n).item::<f64>(), expected, "{x:e} {n}");
+        }
+        assert!(ldexp(1.0, f64::NAN).item::<f64>().is_nan());
+        let root = ldexp(3.0, 0.5).item::<f64>() / 3.0;
+        assert!((root - SQRT_2).abs() < 1e-15, "{root}");
+        let small = Variable::new([1e-45f32, 3e38]).ldexp(Variable::new([250, -250]));
+        let least = (-149f64).exp2();
+        assert_eq!(
+            small.cast(DType::F64).to_vec::<f64>(),
+            [least * 250f64.exp2(), f64::from(3e38f32) * (-250f64).exp2()]
+        );
+        let [by_x, by_n] = partial_derivatives(|x, n| 1e-300 * ldexp(x, n), 1e-20, 1030.0);
+        let power = 1e-300 * 1015f64.exp2() * 15f64.exp2();
+        assert!((by_x / power - 1.0).abs() < 1e-14, "{by_x:e}");
+        let expected = power * 1e-20 * LN_2;
+        assert!((by_n / expected - 1.0).abs() < 1e-14, "{by_n:e}");
     }
 
     #[test]

@@ -203,6 +203,23 @@ element_function! {
     derivative(; gy): Number::from(0.0);
 }
 
+/// Computes the derivative of order n of [`digamma`] at a, less that at `a + b`, without the cancellation of large
+/// arguments.
+pub(crate) fn polygamma_difference(n: u32, a: &Variable, b: impl Into<Operand>) -> Variable {
+    let ([a, b], _pair) = Operand::pair("polygamma_difference", a.into(), b.into());
+    call(DifferenceOfOrder::function(), &[f64::from(n)], [a, b])
+}
+
+/// The function of a constant order.
+struct DifferenceOfOrder;
+
+element_function! {
+    DifferenceOfOrder = "polygamma_difference", [a, b] [n];
+    value: a.polygamma_difference(b, n);
+    derivative(a, b; gy): gy * a.polygamma_difference(b, n + 1.0);
+    derivative(a, b; gy): -(gy * (a + b).polygamma(n + 1.0));
+}
+
 /// Computes `log Γ(x)` by Stirling's series, far on the right.
 #[cfg(test)]
 pub(super) fn reference(x: f64) -> f64 {

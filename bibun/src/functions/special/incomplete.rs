@@ -1,6 +1,7 @@
 //! The regularized incomplete gamma and beta functions, with derivatives by every argument.
 
-use bibun_array::math::Special as Function;
+use bibun_array::math::{Float, Special as Function};
+use bibun_array::{Mask, Number};
 
 use crate::call::composite_if;
 use crate::functions::families::{binary, call, element_function, function_type, method};
@@ -56,6 +57,29 @@ binary! {
     }
 }
 
+/// The derivative of a density by a parameter, from that of its logarithm. At the ends, where the density is 0
+/// and the logarithm infinite, it is 0.
+fn by_parameter<T: Float>(
+    is_positive: Mask<T>,
+    density: Number<T>,
+    of_logarithm: Number<T>,
+) -> Number<T> {
+    let is_end = density.equal(0.0).logical_and(is_positive);
+    is_end.where_(0.0, density * of_logarithm)
+}
+
+/// The derivative of the density of the gamma distribution by x. At 0 the one of the logarithm is infinite, and it is
+/// the difference of two densities, for which derivatives of all orders follow in the same way.
+fn gamma_density_slope<T: Float>(a: Number<T>, x: Number<T>) -> Number<T> {
+    let is_start = x.equal(0.0).logical_and(a.greater_equal(1.0));
+    let (shape, start) = (is_start.where_(a, 3.0), is_start.where_(x, 1.0));
+    let at_start = (shape - 1.0).gamma_density(start) - shape.gamma_density(start);
+    // Without a shape the density is 0 everywhere.
+    let x = is_start.logical_or(a.equal(0.0)).where_(1.0, x);
+    let inside = a.gamma_density(x) * ((a - 1.0) / x - 1.0);
+    is_start.where_(at_start, inside)
+}
+
 /// The derivative of `gammainc` by its first argument.
 pub(super) struct GammaincA;
 
@@ -63,7 +87,10 @@ element_function! {
     GammaincA = "gammainc_a", [a, b] [];
     operation: Special(Function::GammaincA);
     derivative(a, b; gy): gy * a.gammainc_aa(b);
-    derivative(a, b; gy): gy * a.gamma_density(b) * (b.log() - a.digamma());
+    derivative(a, b; gy): {
+        let slope = b.log() - a.digamma();
+        gy * by_parameter(a.greater(0.0), a.gamma_density(b), slope)
+    };
 }
 
 /// The second one.
@@ -75,7 +102,8 @@ element_function! {
     unknown(; gy): "the third one of gammainc to its first argument is not known";
     derivative(a, b; gy): {
         let slope = b.log() - a.digamma();
-        gy * a.gamma_density(b) * (slope * slope - a.polygamma(1.0))
+        let curvature = slope * slope - a.polygamma(1.0);
+        gy * by_parameter(a.greater(0.0), a.gamma_density(b), curvature)
     };
 }
 
@@ -85,8 +113,8 @@ pub(super) struct GammaDensity;
 element_function! {
     GammaDensity = "gamma_density", [a, b] [];
     operation: Special(Function::GammaDensity);
-    derivative(a, b, y; gy): gy * y * (b.log() - a.digamma());
-    derivative(a, b, y; gy): gy * y * ((a - 1.0) / b - 1.0);
+    derivative(a, b, y; gy): gy * by_parameter(a.greater(0.0), y, b.log() - a.digamma());
+    derivative(a, b; gy): gy * gamma_density_slope(a, b);
 }
 
 /// Computes the regularized incomplete beta function `1/B(a, b) ∫₀ˣ tᵃ⁻¹ (1 - t)ᵇ⁻¹ dt` of each three elements
@@ -151,6 +179,30 @@ macro_rules! slope {
     };
 }
 
+/// Whether both parameters of the beta distribution are positive.
+fn are_positive<T: Float>(a: Number<T>, b: Number<T>) -> Mask<T> {
+    a.minimum(b).greater(0.0)
+}
+
+/// The derivative of the density of the beta distribution by x, at 0 and 1 by densities with a smaller parameter.
+fn beta_density_slope<T: Float>(a: Number<T>, b: Number<T>, x: Number<T>) -> Number<T> {
+    let is_start = x.equal(0.0).logical_and(a.greater_equal(1.0));
+    let is_end = x.equal(1.0).logical_and(b.greater_equal(1.0));
+    let is_either = is_start.logical_or(is_end);
+    // At 1, it is that at 0 with the parameters exchanged.
+    let start = is_start.where_(x, is_end.where_(1.0 - x, 0.5));
+    let first = is_start.where_(a, is_end.where_(b, 3.0));
+    let second = is_start.where_(b, is_end.where_(a, 3.0));
+    let smaller = (first + second - 1.0) * (first - 1.0).beta_density(second, start);
+    let same = (second - 1.0) * first.beta_density(second, start) / (1.0 - start);
+    let slope = smaller - same;
+    // Without one of the parameters the density is 0 inside.
+    let is_nothing = a.equal(0.0).logical_or(b.equal(0.0));
+    let x = is_either.logical_or(is_nothing).where_(0.5, x);
+    let inside = a.beta_density(b, x) * ((a - 1.0) / x - (b - 1.0) / (1.0 - x));
+    is_either.where_(is_end.where_(-slope, slope), inside)
+}
+
 /// The derivatives of `betainc` by its parameters, whose derivatives by `x` are those of the density.
 pub(super) struct BetaincA;
 element_function! {
@@ -158,7 +210,10 @@ element_function! {
     operation: Special(Function::BetaincA);
     derivative(a, b, c; gy): gy * a.betainc_aa(b, c);
     derivative(a, b, c; gy): gy * a.betainc_ab(b, c);
-    derivative(a, b, c; gy): gy * a.beta_density(b, c) * slope!(a, b, c.log());
+    derivative(a, b, c; gy): {
+        let slope = slope!(a, b, c.log());
+        gy * by_parameter(are_positive(a, b), a.beta_density(b, c), slope)
+    };
 }
 
 pub(super) struct BetaincB;
@@ -167,7 +222,10 @@ element_function! {
     operation: Special(Function::BetaincB);
     derivative(a, b, c; gy): gy * a.betainc_ab(b, c);
     derivative(a, b, c; gy): gy * a.betainc_bb(b, c);
-    derivative(a, b, c; gy): gy * a.beta_density(b, c) * slope!(b, a, (-c).log1p());
+    derivative(a, b, c; gy): {
+        let slope = slope!(b, a, (-c).log1p());
+        gy * by_parameter(are_positive(a, b), a.beta_density(b, c), slope)
+    };
 }
 
 /// Why there are no more derivatives.
@@ -181,7 +239,8 @@ element_function! {
     unknown(; gy): THIRD;
     derivative(a, b, c; gy): {
         let slope = slope!(a, b, c.log());
-        gy * a.beta_density(b, c) * (slope * slope - a.polygamma_difference(b, 1.0))
+        let curvature = slope * slope - a.polygamma_difference(b, 1.0);
+        gy * by_parameter(are_positive(a, b), a.beta_density(b, c), curvature)
     };
 }
 
@@ -193,7 +252,8 @@ element_function! {
     unknown(; gy): THIRD;
     derivative(a, b, c; gy): {
         let slopes = slope!(a, b, c.log()) * slope!(b, a, (-c).log1p());
-        gy * a.beta_density(b, c) * (slopes + (a + b).polygamma(1.0))
+        let curvature = slopes + (a + b).polygamma(1.0);
+        gy * by_parameter(are_positive(a, b), a.beta_density(b, c), curvature)
     };
 }
 
@@ -205,7 +265,8 @@ element_function! {
     unknown(; gy): THIRD;
     derivative(a, b, c; gy): {
         let slope = slope!(b, a, (-c).log1p());
-        gy * a.beta_density(b, c) * (slope * slope - b.polygamma_difference(a, 1.0))
+        let curvature = slope * slope - b.polygamma_difference(a, 1.0);
+        gy * by_parameter(are_positive(a, b), a.beta_density(b, c), curvature)
     };
 }
 
@@ -214,9 +275,11 @@ pub(super) struct BetaDensity;
 element_function! {
     BetaDensity = "beta_density", [a, b, c] [];
     operation: Special(Function::BetaDensity);
-    derivative(a, b, c, y; gy): gy * y * slope!(a, b, c.log());
-    derivative(a, b, c, y; gy): gy * y * slope!(b, a, (-c).log1p());
-    derivative(a, b, c, y; gy): gy * y * ((a - 1.0) / c - (b - 1.0) / (1.0 - c));
+    derivative(a, b, c, y; gy): gy * by_parameter(are_positive(a, b), y, slope!(a, b, c.log()));
+    derivative(a, b, c, y; gy): {
+        gy * by_parameter(are_positive(a, b), y, slope!(b, a, (-c).log1p()))
+    };
+    derivative(a, b, c; gy): gy * beta_density_slope(a, b, c);
 }
 
 /// Computes the lower incomplete gamma function by its series of positive terms.
@@ -281,6 +344,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::functions::probe::derivatives;
     use crate::{attempt, grad};
 
     #[test]
@@ -298,6 +362,40 @@ mod tests {
         let y = betainc(&a, &b, &x).to_vec::<f64>();
         assert_eq!((&y[..2], &y[4..]), (&[1.0, 0.0][..], &[0.0, 1.0][..]));
         assert!(y[2].is_nan() && y[3].is_nan());
+    }
+
+    #[test]
+    fn derivatives_where_the_densities_begin() {
+        let at = |f: &dyn Fn(&Variable) -> Variable, x: f64| {
+            let found = derivatives(f, x, 4);
+            [found[1], found[2], found[3], found[4]]
+        };
+        let infinity = f64::INFINITY;
+        for (a, expected) in [
+            (1.0, [1.0, -1.0, 1.0, -1.0]),
+            (2.0, [0.0, 1.0, -2.0, 3.0]),
+            (3.0, [0.0, 0.0, 1.0, -3.0]),
+            (20.0, [0.0; 4]),
+            (1.5, [0.0, infinity, -infinity, infinity]),
+        ] {
+            assert_eq!(at(&|x| gammainc(a, x), 0.0), expected, "{a}");
+            assert_eq!(at(&|x| -gammaincc(a, x), 0.0), expected, "{a}");
+        }
+        // x, 2x - x², 3x² - 2x³, and x³ (4 - 3x).
+        for (a, b, expected) in [
+            (1.0, 1.0, [1.0, 0.0, 0.0, 0.0]),
+            (1.0, 2.0, [2.0, -2.0, 0.0, 0.0]),
+            (2.0, 2.0, [0.0, 6.0, -12.0, 0.0]),
+            (3.0, 2.0, [0.0, 0.0, 24.0, -72.0]),
+        ] {
+            assert_eq!(at(&|x| betainc(a, b, x), 0.0), expected, "{a} {b}");
+            assert_eq!(at(&|x| -betainc(b, a, 1.0 - x), 0.0), expected, "{a} {b}");
+        }
+        // The slope to x does not depend on the parameter there, if it is above 1.
+        let mixed = |a: &Variable| grad(|x| gammainc(a, x), &Variable::constant(0.0));
+        assert_eq!(grad(mixed, &Variable::constant(2.0)).item::<f64>(), 0.0);
+        let mixed = |a: &Variable| grad(|x| betainc(a, 2.0, x), &Variable::constant(0.0));
+        assert_eq!(grad(mixed, &Variable::constant(2.0)).item::<f64>(), 0.0);
     }
 
     #[test]
