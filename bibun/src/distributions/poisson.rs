@@ -24,10 +24,8 @@ impl Poisson {
     /// The entropy: a sum over counts up to a rate from which the series in powers of its reciprocal is exact.
     /// Source: R. J. Evans, J. Boersma, "The entropy of a Poisson distribution", 1988.
     fn sum_of_entropy(&self) -> Variable {
-        let (limit, most) = match self.dtype() {
-            DType::F64 => (200.0, 450),
-            _ => (20.0, 80),
-        };
+        let is_wide = self.dtype() == DType::F64;
+        let (limit, most) = if is_wide { (200.0, 450) } else { (20.0, 80) };
         let rate = &self.rate;
         let is_large = rate.greater(limit);
         let large = where_(&is_large, rate, limit);

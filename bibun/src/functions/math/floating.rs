@@ -216,10 +216,8 @@ pub fn ldexp(x: impl Into<Operand>, n: impl Into<Operand>) -> Variable {
     }
     let [x, n] = [x, n].map(to_float);
     // With its reciprocal it is a normal number, and three of them are more than the whole range.
-    let step: f64 = match x.dtype().accumulator() {
-        DType::F64 => 1000.0,
-        _ => 120.0,
-    };
+    let is_wide = x.dtype().accumulator() == DType::F64;
+    let step: f64 = if is_wide { 1000.0 } else { 120.0 };
     call(
         Ldexp::function(),
         &[step, step.exp2(), (-step).exp2()],
