@@ -354,9 +354,12 @@ impl Array {
         let element = |i: usize| match i {
             0 => start,
             i if i == last => stop,
-            // A step that underflows is none.
-            i if step == 0.0 => start + (stop - start) * (i as f64 / last as f64),
-            i => start + step * i as f64,
+            i if step != 0.0 && step.is_finite() => start + step * i as f64,
+            // The step is out of range.
+            i => {
+                let part = i as f64 / last as f64;
+                start * (1.0 - part) + stop * part
+            }
         };
         let shape = Shape::from(count).addressable("linspace");
         allocating("linspace", || {

@@ -90,9 +90,9 @@ impl Array {
         let axis = normalize_axis("gather", axis, self.rank());
         expect_aligned("gather", indices, self.shape(), axis);
         if [self, indices].iter().all(|x| x.device() == cpu()) {
-            let (indices, bounds, complaint) = claimed("gather", indices, self.shape(), axis);
+            let (indices, complaint) = claimed("gather", indices, self.shape(), axis);
             return allocating("gather", || {
-                cpu::gather_within(self, &indices, axis, bounds, complaint)
+                cpu::gather_within(self, &indices, axis, complaint)
             });
         }
         let indices = &within("gather", indices, self.shape(), axis);
@@ -385,15 +385,15 @@ fn complaint(
     })
 }
 
-/// Integers as `i64`, and what is claimed of them: that they are within the axis.
+/// Integers as `i64`, and the complaint about one that is not within the axis.
 #[track_caller]
 fn claimed(
     function: &'static str,
     indices: &Array,
     shape: &Shape,
     axis: usize,
-) -> (Array, Range<i64>, Complaint) {
-    let (size, shape) = (shape[axis] as i64, shape.clone());
+) -> (Array, Complaint) {
+    let shape = shape.clone();
     if !indices.dtype().is_integer() {
         let what = format!("the indices are {}, expected integers", indices.dtype());
         raise(Error::invalid(function, what));
@@ -401,14 +401,15 @@ fn claimed(
     let complaint = complaint(function, move |index| {
         format!("index {index} is outside of axis {axis} of the shape {shape}")
     });
-    (indices.cast(DType::I64), -size..size, complaint)
+    (indices.cast(DType::I64), complaint)
 }
 
 /// Integers as `i64`, after a check by their device that they are within the axis.
 #[track_caller]
 fn within(function: &'static str, indices: &Array, shape: &Shape, axis: usize) -> Array {
-    let (indices, bounds, complaint) = claimed(function, indices, shape, axis);
-    indices.device().check(&indices, bounds, complaint);
+    let (indices, complaint) = claimed(function, indices, shape, axis);
+    let size = shape[axis] as i64;
+    indices.device().check(&indices, -size..size, complaint);
     indices
 }
 

@@ -245,8 +245,7 @@ pub(super) fn add_at<T: Accumulate>(
 
 /// See [`Device::gather`](crate::Device::gather).
 pub(super) fn gather<W: Word>(x: &Array, indices: &Array, axis: usize) -> Array {
-    let size = x.shape()[axis] as i64;
-    gather_within::<W>(x, indices, axis, -size..size, None)
+    gather_within::<W>(x, indices, axis, None)
 }
 
 /// Gathers, and checks the indices in the same walk if there is something to complain of.
@@ -254,10 +253,11 @@ pub(super) fn gather_within<W: Word>(
     x: &Array,
     indices: &Array,
     axis: usize,
-    bounds: Range<i64>,
     complaint: Option<Complaint>,
 ) -> Array {
     let shape = indices.shape().clone();
+    let size = x.shape()[axis] as i64;
+    let bounds = -size..size;
     if let Some(value) = x.inline() {
         if let Some(complaint) = complaint {
             check(indices, bounds, complaint);

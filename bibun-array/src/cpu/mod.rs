@@ -80,12 +80,11 @@ pub(crate) fn gather_within(
     x: &Array,
     indices: &Array,
     axis: usize,
-    bounds: Range<i64>,
     complaint: Complaint,
 ) -> Array {
     shared(|| {
         with_word!(x.dtype(), W => {
-            index::gather_within::<W>(x, indices, axis, bounds, Some(complaint))
+            index::gather_within::<W>(x, indices, axis, Some(complaint))
         })
     })
 }

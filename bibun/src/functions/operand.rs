@@ -106,11 +106,11 @@ impl Bound {
 
     /// Whether integers between such bounds are integers.
     pub(crate) fn is_integer(&self) -> bool {
-        match &self.0 {
-            None => true,
-            Some(Operand::Variable(bound)) => !bound.dtype().is_differentiable(),
-            Some(Operand::Number(bound)) => !bound.dtype().is_differentiable(),
-        }
+        let dtype = self.0.as_ref().map(|bound| match bound {
+            Operand::Variable(bound) => bound.dtype(),
+            Operand::Number(bound) => bound.dtype(),
+        });
+        dtype.is_none_or(|dtype| !dtype.is_differentiable())
     }
 }
 

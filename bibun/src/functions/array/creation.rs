@@ -6,7 +6,7 @@ use crate::call::composite;
 use crate::error::{Error, mismatch, raise};
 use crate::function::Spec;
 use crate::functions::{
-    Operand, broadcast_to, cast, constant_beside, pow, reshape, to_float, where_,
+    Operand, broadcast_to, cast, constant_beside, is_finite, pow, reshape, to_float, where_,
 };
 use crate::variable::Variable;
 
@@ -121,8 +121,13 @@ pub fn linspace(start: impl Into<Operand>, stop: impl Into<Operand>, count: usiz
     let places = places.cast(dtype.accumulator());
     let places = constant_beside(&[&start, &stop], places);
     let [start, stop] = [start, stop].map(|end| cast(end, dtype.accumulator()));
-    let step = (&stop - &start) / last.max(1) as f64;
-    let y = where_(is_last, stop, start + step * places);
+    let count = last.max(1) as f64;
+    let step = (&stop - &start) / count;
+    // Where the ends are too far apart for a step, both are weighted.
+    let part = &places / count;
+    let far = &start * (1.0 - &part) + &stop * part;
+    let y = where_(is_finite(&step), start + step * places, far);
+    let y = where_(is_last, stop, y);
     cast(broadcast_to(y, shape), dtype)
 }
 
@@ -336,6 +341,14 @@ mod tests {
 
     #[test]
     fn points_are_those_of_numpy() {
+        let far = [
+            linspace(-1.6e308, 1.6e308, 5),
+            Array::linspace(-1.6e308, 1.6e308, 5).into(),
+        ];
+        for found in far {
+            let expected = [-1.6e308, -0.8e308, 0.0, 0.8e308, 1.6e308];
+            assert_eq!(found.to_vec::<f64>(), expected);
+        }
         let expected = [
             0.0,
             0.3,

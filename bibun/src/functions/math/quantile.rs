@@ -337,8 +337,9 @@ fn quantiles(
     let way = &high - &low;
     let is_finite = is_finite(&way);
     let near = &low + where_(&is_finite, way, 0.0) * &weight;
-    // On the way from or to an infinity there is only this one.
-    let far = where_(equal(weight, 0.0), &low, &low + high);
+    // Where the way is infinite: between infinities, or finite numbers that are far apart.
+    let far = &low * (1.0 - &weight) + high * &weight;
+    let far = where_(equal(weight, 0.0), &low, far);
     let mut y = cast(where_(is_finite, near, far), x.dtype());
     if !without_nan {
         let last = part(&x, last, size - 1, size);
@@ -622,5 +623,6 @@ mod tests {
         assert_eq!(of([1.0, 2.0, infinity], 0.5), 2.0);
         assert_eq!(of([-infinity, -infinity, 0.0], 0.1), -infinity);
         assert!(of([-infinity, infinity, infinity], 0.25).is_nan());
+        assert_eq!(of([-1.6e308, 1.6e308, 1.7e308], 0.125), -0.8e308);
     }
 }

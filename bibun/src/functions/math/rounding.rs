@@ -133,7 +133,7 @@ element_function! {
 /// bound is a number, an array or a Variable, or `None` where there is none.
 ///
 /// Shapes: x and bounds that broadcast → their common shape.
-/// Types: floats, promoted; integers stay integers between bounds that are integers, and give f64 otherwise.
+/// Types: floats, promoted; integers and bools stay so between bounds that are integers, and give f64 otherwise.
 /// Gradient: `gy` to x where `low ≤ x ≤ high`, the bounds included, and to a bound that is a Variable
 /// where it is the result and x is not.
 ///

@@ -430,6 +430,17 @@ mod tests {
     use crate::attempt;
     use crate::transformations::grad;
 
+    const MODES: [GridMode; 3] = [GridMode::Nearest, GridMode::Linear, GridMode::Cubic];
+
+    fn all_options() -> impl Iterator<Item = GridSampleOptions> {
+        use GridPadding::{Border, Reflection, Zeros};
+        let of_mode = |mode| {
+            let options = GridSampleOptions::new().mode(mode);
+            [Zeros, Border, Reflection].map(|padding| options.padding(padding))
+        };
+        MODES.into_iter().flat_map(of_mode)
+    }
+
     #[test]
     fn the_same_grid_is_the_same_array() {
         let values = (0..24).map(f64::from).collect();
@@ -438,7 +449,7 @@ mod tests {
         (0..3).for_each(|i| same[i][i] = 1.0);
         for align_corners in [false, true] {
             let grid = affine_grid(Variable::new([same]), [2, 3, 4], align_corners);
-            for mode in [GridMode::Nearest, GridMode::Linear, GridMode::Cubic] {
+            for mode in MODES {
                 let options = GridSampleOptions::new().mode(mode);
                 let y = grid_sample(&x, &grid, options.align_corners(align_corners));
                 let difference = (y - &x).abs().max(..).item::<f64>();
@@ -451,21 +462,14 @@ mod tests {
     fn far_outside_nothing_is_nan() {
         let x = Variable::new([[[1.0, 2.0, 4.0]]]);
         let grid = Variable::new([[[1e30], [-1e30], [-1.0], [1.0]]]);
-        for mode in [GridMode::Nearest, GridMode::Linear, GridMode::Cubic] {
-            for padding in [
-                GridPadding::Zeros,
-                GridPadding::Border,
-                GridPadding::Reflection,
-            ] {
-                let options = GridSampleOptions::new().mode(mode).padding(padding);
-                let y = |grid: &Variable| grid_sample(&x, grid, options).sum(..);
-                assert!(y(&grid).item::<f64>().is_finite(), "{mode:?} {padding:?}");
-                let slopes = grad(y, &grid).to_vec::<f64>();
-                assert!(
-                    slopes.iter().all(|x| x.is_finite()),
-                    "{mode:?} {padding:?}: {slopes:?}"
-                );
-            }
+        for options in all_options() {
+            let y = |grid: &Variable| grid_sample(&x, grid, options).sum(..);
+            assert!(y(&grid).item::<f64>().is_finite(), "{options:?}");
+            let slopes = grad(y, &grid).to_vec::<f64>();
+            assert!(
+                slopes.iter().all(|x| x.is_finite()),
+                "{options:?}: {slopes:?}"
+            );
         }
         // A single element is its own mirror image.
         let options = GridSampleOptions::new().padding(GridPadding::Reflection);
@@ -494,16 +498,9 @@ mod tests {
     fn a_place_that_is_not_a_number_is_passed_on() {
         let x = Variable::constant([[[5.0, 6.0, 7.0]]]);
         let grid = Variable::constant([[[f64::NAN], [0.0]]]);
-        for mode in [GridMode::Nearest, GridMode::Linear, GridMode::Cubic] {
-            for padding in [
-                GridPadding::Zeros,
-                GridPadding::Border,
-                GridPadding::Reflection,
-            ] {
-                let options = GridSampleOptions::new().mode(mode).padding(padding);
-                let y = grid_sample(&x, &grid, options).to_vec::<f64>();
-                assert!(y[0].is_nan() && y[1] == 6.0, "{mode:?} {padding:?} {y:?}");
-            }
+        for options in all_options() {
+            let y = grid_sample(&x, &grid, options).to_vec::<f64>();
+            assert!(y[0].is_nan() && y[1] == 6.0, "{options:?}: {y:?}");
         }
     }
 }
