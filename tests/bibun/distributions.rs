@@ -1039,6 +1039,14 @@ fn derivatives_to_certain_probabilities_are_limits_from_inside() {
     let from = |p: &Variable| kl_divergence(&Bernoulli::from_probs(p), &Bernoulli::from_probs(0.5));
     assert_eq!(slopes(from, 0.0)[0], -infinity);
 
+    // Small probabilities are not rounded beside 1.
+    let rare = Bernoulli::from_probs(1e-20);
+    assert_eq!(rare.log_prob(0.0).item::<f64>(), -1e-20);
+    let entropy = rare.entropy().item::<f64>() / 1e-20;
+    assert!((entropy - 47.051_701_859_880_91).abs() < 1e-12, "{entropy}");
+    let cdf = Geometric::from_probs(1e-20).cdf(1.0).item::<f64>();
+    assert!((cdf / 2e-20 - 1.0).abs() < 1e-14, "{cdf:e}");
+
     // One of several is at an end.
     let p = Variable::constant([0.0, 0.25, 1.0]);
     let sum = |p: &Variable| Bernoulli::from_probs(p).log_prob([0.0, 1.0, 1.0]).sum(..);

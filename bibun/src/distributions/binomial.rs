@@ -2,15 +2,15 @@
 
 use bibun_array::{Generator, Shape};
 
-use super::bernoulli::{Chance, logits, logits_of_probs};
+use super::chance::Chance;
 use super::parameters::{counts_to, described_by, parameters};
 use super::{Distribution, Statistic, Support};
 use crate::Tree;
 use crate::call::composite;
 use crate::functions::condition::expect_everywhere;
 use crate::functions::{
-    Operand, betainc, broadcast_to, cast, clip, greater_equal, is_finite, is_inf, lgamma,
-    logical_and, minimum, random_binomial, where_,
+    Operand, betainc, broadcast_to, clip, greater_equal, is_finite, lgamma, logical_and, minimum,
+    random_binomial, where_,
 };
 use crate::variable::Variable;
 
@@ -25,10 +25,7 @@ use crate::variable::Variable;
 pub struct Binomial {
     /// The number of trials n, as floats.
     pub total_count: Variable,
-    /// The logarithm of `p / (1 - p)`.
-    pub logits: Variable,
-    /// p, if it was given.
-    given: Option<Variable>,
+    chance: Chance,
 }
 
 impl Binomial {
@@ -42,8 +39,8 @@ impl Binomial {
     #[track_caller]
     pub fn from_probs(total_count: impl Into<Operand>, probs: impl Into<Operand>) -> Self {
         let _whole = composite("Binomial");
-        let (logits, given) = logits_of_probs("Binomial", probs.into());
-        Self::of(total_count.into(), logits, Some(given))
+        let chance = Chance::from_probs("Binomial", probs.into());
+        Self::of(total_count.into(), &chance)
     }
 
     /// Creates the distribution from numbers of trials and the logarithms of `p / (1 - p)`, which broadcast.
@@ -52,14 +49,15 @@ impl Binomial {
     /// Panics if the shapes do not broadcast, a number of trials is not a whole number from 0 on, or a logit
     /// is NaN.
     #[track_caller]
-    pub fn from_logits(total_count: impl Into<Operand>, logits_: impl Into<Operand>) -> Self {
+    pub fn from_logits(total_count: impl Into<Operand>, logits: impl Into<Operand>) -> Self {
         let _whole = composite("Binomial");
-        Self::of(total_count.into(), logits("Binomial", logits_.into()), None)
+        let chance = Chance::from_logits("Binomial", logits.into());
+        Self::of(total_count.into(), &chance)
     }
 
     #[track_caller]
-    fn of(total_count: Operand, logits: Variable, given: Option<Variable>) -> Self {
-        let [total_count, logits] = parameters("Binomial", [total_count, logits.into()]);
+    fn of(total_count: Operand, chance: &Chance) -> Self {
+        let [total_count, given] = parameters("Binomial", [total_count, chance.given().into()]);
         let whole = total_count.equal(total_count.floor());
         let holds = logical_and(greater_equal(&total_count, 0.0), whole);
         let holds = logical_and(holds, is_finite(&total_count));
@@ -70,40 +68,40 @@ impl Binomial {
             &holds,
             "a whole number, not negative",
         );
-        let given = given.map(|p| broadcast_to(cast(p, logits.dtype()), logits.shape()));
         Self {
             total_count,
-            logits,
-            given,
+            chance: chance.replaced(given),
         }
     }
 
     /// Computes the probability of success.
     #[track_caller]
     pub fn probs(&self) -> Variable {
-        self.chance().of_one()
+        self.chance.probs()
     }
 
-    pub(super) fn chance(&self) -> Chance<'_> {
-        Chance {
-            logits: &self.logits,
-            given: self.given.as_ref(),
-        }
+    /// Computes the logarithm of `p / (1 - p)`.
+    #[track_caller]
+    pub fn logits(&self) -> Variable {
+        self.chance.logits()
+    }
+
+    pub(super) fn chance(&self) -> &Chance {
+        &self.chance
     }
 
     /// The entropy of n separate trials, less that of the order in which counts can come: a sum over all counts.
     fn sum_of_entropy(&self) -> Variable {
-        let (n, h) = (&self.total_count, self.chance().entropy());
+        let (n, h) = (&self.total_count, self.chance.entropy());
         let most = match n.size() {
             0 => 0.0,
             _ => n.max(..).item::<f64>(),
         };
         // Where all outcomes are the same, there is one order, and the slope is that of the trials.
-        let is_certain = is_inf(&self.logits);
+        let (is_certain, chance) = self.chance.uncertain();
         let held = Self {
-            logits: where_(&is_certain, 0.0, &self.logits),
             total_count: n.clone(),
-            given: None,
+            chance,
         };
         let k = minimum(counts_to(most as usize, n), n);
         let is_new = counts_to(most as usize, n).less_equal(n);
@@ -114,7 +112,7 @@ impl Binomial {
 }
 
 impl Distribution for Binomial {
-    described_by!(Binomial, logits);
+    described_by!(Binomial, chance);
 
     fn support(&self) -> Support {
         Support::CountsTo(self.total_count.clone())
@@ -128,7 +126,7 @@ impl Distribution for Binomial {
     fn log_density(&self, x: &Variable) -> Variable {
         let (n, rest) = (&self.total_count, &self.total_count - x);
         let choices = lgamma(n + 1.0) - lgamma(x + 1.0) - lgamma(&rest + 1.0);
-        choices + self.chance().log_likelihood(x, &rest)
+        choices + self.chance.log_likelihood(x, &rest)
     }
 
     fn cumulative(&self, x: &Variable) -> Option<Variable> {
@@ -137,7 +135,7 @@ impl Distribution for Binomial {
         let inside = clip(minimum(&k, n - 1.0), 0.0, f64::INFINITY);
         let all = greater_equal(&k, n);
         let rest = where_(&all, 1.0, n - &inside);
-        let part = betainc(rest, inside + 1.0, self.chance().of_zero());
+        let part = betainc(rest, inside + 1.0, self.chance.of_zero());
         Some(where_(k.less(0.0), 0.0, where_(all, 1.0, part)))
     }
 
@@ -145,7 +143,7 @@ impl Distribution for Binomial {
         let (n, p) = (&self.total_count, self.probs());
         Some(match statistic {
             Statistic::Mean => n * p,
-            Statistic::Variance => n * p * self.chance().of_zero(),
+            Statistic::Variance => n * p * self.chance.of_zero(),
             Statistic::Mode => minimum(((n + 1.0) * p).floor(), n),
             Statistic::Entropy => self.sum_of_entropy(),
         })

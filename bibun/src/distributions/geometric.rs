@@ -2,13 +2,13 @@
 
 use bibun_array::{Generator, Shape};
 
-use super::bernoulli::{Chance, logits, logits_of_probs};
-use super::parameters::{described_by, exponentials, times};
+use super::chance::Chance;
+use super::parameters::{described_by, exponentials};
 use super::{Distribution, Statistic, Support};
 use crate::Tree;
 use crate::call::composite;
 use crate::functions::condition::expect_everywhere;
-use crate::functions::{Operand, entr, full_like, log_sigmoid, maximum, where_, zeros_like};
+use crate::functions::{Operand, full_like, maximum, where_, zeros_like};
 use crate::variable::Variable;
 
 /// The geometric distribution: the number of failures before the first success, with the probability
@@ -20,10 +20,7 @@ use crate::variable::Variable;
 /// ```
 #[derive(Clone, Debug, Tree)]
 pub struct Geometric {
-    /// The logarithm of `p / (1 - p)`, for the probability p of success.
-    pub logits: Variable,
-    /// p, if it was given.
-    given: Option<Variable>,
+    chance: Chance,
 }
 
 impl Geometric {
@@ -36,8 +33,7 @@ impl Geometric {
     #[track_caller]
     pub fn from_probs(probs: impl Into<Operand>) -> Self {
         let _whole = composite("Geometric");
-        let (logits, given) = logits_of_probs("Geometric", probs.into());
-        Self::of(logits, Some(given))
+        Self::of(Chance::from_probs("Geometric", probs.into()))
     }
 
     /// Creates the distribution from the logarithms of `p / (1 - p)`.
@@ -45,35 +41,41 @@ impl Geometric {
     /// # Panics
     /// Panics if one is NaN or -∞.
     #[track_caller]
-    pub fn from_logits(logits_: impl Into<Operand>) -> Self {
+    pub fn from_logits(logits: impl Into<Operand>) -> Self {
         let _whole = composite("Geometric");
-        Self::of(logits("Geometric", logits_.into()), None)
+        Self::of(Chance::from_logits("Geometric", logits.into()))
     }
 
     #[track_caller]
-    fn of(logits: Variable, given: Option<Variable>) -> Self {
-        let holds = logits.greater(f64::NEG_INFINITY);
-        let must = "that of a positive probability";
-        expect_everywhere("Geometric", "the logit", &logits, &holds, must);
-        Self { logits, given }
+    fn of(chance: Chance) -> Self {
+        let (what, given, bound) = match &chance {
+            Chance::Probs(p) => ("the probability", p, 0.0),
+            Chance::Logits(x) => ("the logit", x, f64::NEG_INFINITY),
+        };
+        let must = format!("greater than {bound}");
+        expect_everywhere("Geometric", what, given, &given.greater(bound), &must);
+        Self { chance }
     }
 
     /// Computes the probability of success.
     #[track_caller]
     pub fn probs(&self) -> Variable {
-        self.chance().of_one()
+        self.chance.probs()
     }
 
-    pub(super) fn chance(&self) -> Chance<'_> {
-        Chance {
-            logits: &self.logits,
-            given: self.given.as_ref(),
-        }
+    /// Computes the logarithm of `p / (1 - p)`.
+    #[track_caller]
+    pub fn logits(&self) -> Variable {
+        self.chance.logits()
+    }
+
+    pub(super) fn chance(&self) -> &Chance {
+        &self.chance
     }
 }
 
 impl Distribution for Geometric {
-    described_by!(Geometric, logits);
+    described_by!(Geometric, chance);
 
     fn support(&self) -> Support {
         Support::Counts
@@ -81,33 +83,38 @@ impl Distribution for Geometric {
 
     fn draw(&self, shape: &Shape, generator: &mut Generator) -> Variable {
         // The whole part of an exponential number of rate -log(1 - p).
-        (exponentials(&self.logits, shape, generator) / -log_sigmoid(-&self.logits)).floor()
+        let rate = -self.chance.log_of_zero();
+        (exponentials(self.chance.given(), shape, generator) / rate).floor()
     }
 
     fn log_density(&self, x: &Variable) -> Variable {
-        self.chance().log_likelihood(&full_like(x, 1.0), x)
+        self.chance.log_likelihood(&full_like(x, 1.0), x)
     }
 
     fn cumulative(&self, x: &Variable) -> Option<Variable> {
         let trials = maximum(x.floor() + 1.0, 0.0);
-        let none = trials.equal(0.0);
-        let log = where_(&none, 0.0, &trials * log_sigmoid(-&self.logits));
-        Some(self.chance().with_ends(-log.expm1(), |p| {
-            1.0 - where_(none, 1.0, 1.0 - p).pow(trials)
-        }))
+        let (is_certain, held) = self.chance.uncertain();
+        let inside = -(&trials * held.log_of_zero()).expm1();
+        let failures = where_(trials.equal(0.0), 1.0, self.chance.of_zero()).pow(trials);
+        let certain = 1.0 - failures;
+        Some(where_(is_certain, certain, inside))
     }
 
     fn statistic(&self, statistic: Statistic) -> Option<Variable> {
-        let (chance, p) = (self.chance(), self.probs());
-        let mean = chance.with_ends((-&self.logits).exp(), |p| (1.0 - p) / p);
+        let p = self.probs();
+        let mean = match &self.chance {
+            Chance::Probs(p) => (1.0 - p) / p,
+            Chance::Logits(x) => (-x).exp(),
+        };
         Some(match statistic {
             Statistic::Mean => mean,
             Statistic::Variance => mean / p,
-            Statistic::Mode => zeros_like(&self.logits),
-            Statistic::Entropy => {
-                let inside = log_sigmoid(&self.logits) + times(&mean, &log_sigmoid(-&self.logits));
-                chance.with_ends(-inside, |p| (entr(p) + entr(1.0 - p)) / p)
-            }
+            Statistic::Mode => zeros_like(&p),
+            Statistic::Entropy => match &self.chance {
+                Chance::Probs(p) => self.chance.entropy() / p,
+                // Of a probability that underflows, too.
+                Chance::Logits(_) => -self.log_density(&mean),
+            },
         })
     }
 }

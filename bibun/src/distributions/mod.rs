@@ -65,6 +65,7 @@ mod beta;
 mod binomial;
 mod categorical;
 mod cauchy;
+mod chance;
 mod exponential;
 mod gamma;
 mod geometric;

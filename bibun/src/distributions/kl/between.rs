@@ -142,13 +142,13 @@ impl KlDivergence<Self> for VonMises {
 
 impl KlDivergence<Self> for Bernoulli {
     fn kl_to(&self, q: &Self) -> Variable {
-        self.chance().kl_to(&q.chance())
+        self.chance().kl_to(q.chance())
     }
 }
 
 impl KlDivergence<Self> for Geometric {
     fn kl_to(&self, q: &Self) -> Variable {
-        self.chance().kl_to(&q.chance()) / self.probs()
+        self.chance().kl_to(q.chance()) / self.probs()
     }
 }
 
@@ -160,7 +160,7 @@ impl KlDivergence<Self> for Binomial {
         let missing = where_(own.greater(other), f64::INFINITY, f64::NAN);
         where_(
             own.equal(other),
-            own * self.chance().kl_to(&q.chance()),
+            own * self.chance().kl_to(q.chance()),
             missing,
         )
     }
