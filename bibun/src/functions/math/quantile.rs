@@ -623,6 +623,7 @@ mod tests {
         assert_eq!(of([1.0, 2.0, infinity], 0.5), 2.0);
         assert_eq!(of([-infinity, -infinity, 0.0], 0.1), -infinity);
         assert!(of([-infinity, infinity, infinity], 0.25).is_nan());
-        assert_eq!(of([-1.6e308, 1.6e308, 1.7e308], 0.125), -0.8e308);
+        let end = 2f64.powi(1023);
+        assert_eq!(of([-end, end, f64::MAX], 0.125), -end / 2.0);
     }
 }
