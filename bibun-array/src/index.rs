@@ -120,6 +120,13 @@ impl Array {
     pub fn scatter_add(self, indices: &Self, axis: isize, value: &Self) -> Self {
         let axis = normalize_axis("scatter_add", axis, self.rank());
         expect_aligned("scatter_add", indices, self.shape(), axis);
+        if [&self, indices, value].iter().all(|x| x.device() == cpu()) {
+            let (indices, complaint) = claimed("scatter_add", indices, self.shape(), axis);
+            let value = fitted("scatter_add", value, self.dtype(), indices.shape());
+            return allocating("scatter_add", || {
+                cpu::scatter_add_within(self, &indices, axis, &value, Some(complaint))
+            });
+        }
         let indices = &within("scatter_add", indices, self.shape(), axis);
         let value = fitted("scatter_add", value, self.dtype(), indices.shape());
         let device = common("scatter_add", [&self, indices, &value]);

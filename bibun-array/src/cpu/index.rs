@@ -316,14 +316,16 @@ pub(super) fn gather_within<W: Word>(
     y
 }
 
-/// See [`Device::scatter_add`](crate::Device::scatter_add).
+/// See [`Device::scatter_add`](crate::Device::scatter_add). Checks the indices in the same walk if there is something
+/// to complain of.
 pub(super) fn scatter_add<T: Accumulate>(
     target: Array,
     indices: &Array,
     axis: usize,
     value: &Array,
+    complaint: Option<Complaint>,
 ) -> Array {
-    written(target, indices, axis, value, T::add)
+    written(target, indices, axis, value, complaint, T::add)
 }
 
 /// See [`Device::scatter`](crate::Device::scatter).
@@ -341,9 +343,13 @@ pub(super) fn scatter<T: Accumulate + PartialOrd>(
         }
     };
     match rule {
-        Scatter::Set => written(target, indices, axis, value, |y: &mut T, x| *y = x),
-        Scatter::Max => written(target, indices, axis, value, |y, x| take_if(y, x, x > *y)),
-        Scatter::Min => written(target, indices, axis, value, |y, x| take_if(y, x, x < *y)),
+        Scatter::Set => written(target, indices, axis, value, None, |y: &mut T, x| *y = x),
+        Scatter::Max => written(target, indices, axis, value, None, |y, x| {
+            take_if(y, x, x > *y)
+        }),
+        Scatter::Min => written(target, indices, axis, value, None, |y, x| {
+            take_if(y, x, x < *y)
+        }),
     }
 }
 
@@ -354,6 +360,7 @@ fn written<T: Element>(
     indices: &Array,
     axis: usize,
     value: &Array,
+    complaint: Option<Complaint>,
     write: impl Fn(&mut T, T) + Sync,
 ) -> Array {
     let rows = target.shape()[axis];
@@ -366,24 +373,41 @@ fn written<T: Element>(
     let indices = indices.host_slice::<i64>();
     let value = spread(value);
     let value = value.host_slice::<T>();
+    let is_outside = AtomicBool::new(false);
     let at_once = (PARALLEL / 4).div_ceil(picked);
     let targets = chunks(target.as_mut_slice::<T>(), whole);
     let many = rayon::current_num_threads() > 1;
     for_each(targets, many, at_once, &|i, target| {
         let own = i * picked..(i + 1) * picked;
+        let mut is_missing = false;
         if row == 1 {
             for (&index, &x) in indices[own.clone()].iter().zip(&value[own]) {
-                write(&mut target[from_front(index, rows)], x);
+                match target.get_mut(from_front(index, rows)) {
+                    Some(y) => write(y, x),
+                    None => is_missing = true,
+                }
             }
-            return;
+        } else {
+            let value = value[own.clone()].chunks_exact(row);
+            for (indices, value) in indices[own].chunks_exact(row).zip(value) {
+                for (column, (&index, &x)) in indices.iter().zip(value).enumerate() {
+                    match from_front(index, rows) {
+                        index if index < rows => write(&mut target[index * row + column], x),
+                        _ => is_missing = true,
+                    }
+                }
+            }
         }
-        let value = value[own.clone()].chunks_exact(row);
-        for (indices, value) in indices[own].chunks_exact(row).zip(value) {
-            for (column, (&index, &x)) in indices.iter().zip(value).enumerate() {
-                write(&mut target[from_front(index, rows) * row + column], x);
-            }
+        if is_missing {
+            is_outside.store(true, Ordering::Relaxed);
         }
     });
+    if let Some(complaint) = complaint
+        && is_outside.into_inner()
+    {
+        let size = rows as i64;
+        complain(indices, &(-size..size), &complaint);
+    }
     target
 }
 

@@ -89,6 +89,26 @@ pub(crate) fn gather_within(
     })
 }
 
+/// Adds on the CPU at indices, and raises the complaint about the first of them that is out of bounds.
+pub(crate) fn scatter_add_within(
+    target: Array,
+    indices: &Array,
+    axis: usize,
+    value: &Array,
+    complaint: Option<Complaint>,
+) -> Array {
+    if target.dtype().is_complex() {
+        return by_parts([&target, value], |[target, value]| {
+            scatter_add_within(target, indices, axis, &value, complaint.clone())
+        });
+    }
+    added(target, value, |target, value| {
+        with_accumulator!(target.dtype(), T => {
+            index::scatter_add::<T>(target, indices, axis, value, complaint)
+        })
+    })
+}
+
 impl Device for Cpu {
     fn name(&self) -> &str {
         "cpu"
@@ -336,16 +356,7 @@ impl Device for Cpu {
         axis: usize,
         value: &Array,
     ) -> Array {
-        if target.dtype().is_complex() {
-            return by_parts([&target, value], |[target, value]| {
-                self.scatter_add(target, indices, axis, &value)
-            });
-        }
-        added(
-            target,
-            value,
-            |target, value| with_accumulator!(target.dtype(), T => index::scatter_add::<T>(target, indices, axis, value)),
-        )
+        scatter_add_within(target, indices, axis, value, None)
     }
 
     fn scatter(

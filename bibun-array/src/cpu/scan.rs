@@ -1,12 +1,14 @@
 //! Running sums and products, by the folds of reductions: one result after every element.
 
+use std::array::from_fn;
+
 use pulp::{Arch, NullaryFnOnce};
 use smallvec::SmallVec;
 
 use super::index::spread;
 use super::reduce::{Fold, Product, Sum};
 use super::threads::{chunks, for_each};
-use super::{dispatch_seldom, elementwise, worth_threads};
+use super::{dispatch_seldom, worth_threads};
 use crate::device::Scan;
 use crate::dtype::Accumulator;
 use crate::{Array, Element};
@@ -47,19 +49,20 @@ pub(super) fn scan(scan: Scan, x: &Array, axis: usize) -> Array {
 
 /// The running reduction as a row-major array.
 fn run<T: Element, F: Fold<Input = T, Output = T>>(x: &Array, axis: usize) -> Array {
-    let width: usize = x.shape()[axis + 1..].iter().product();
-    let mut y = match x.inline() {
-        Some(_) => spread(x),
-        None => elementwise::copy(x),
-    };
-    if y.size() > 0 {
-        let out = y.as_mut_slice::<T>();
+    let (length, shape) = (x.shape()[axis], x.shape().clone());
+    let width: usize = shape[axis + 1..].iter().product();
+    if x.size() == 0 {
+        return x.clone();
+    }
+    let x = spread(x);
+    let x = x.host_slice::<T>();
+    Array::filled_by(shape, |out: &mut [T]| {
         let threads = worth_threads(out.len());
-        let length = x.shape()[axis];
-        let block = length * width * if width == 1 { SIDE } else { 1 };
-        for_each(chunks(out, block), threads, 1, &|_, block| {
+        let size = length * width * if width == 1 { SIDE } else { 1 };
+        for_each(chunks(out, size), threads, 1, &|i, out| {
             let block = Block::<F> {
-                block,
+                x: &x[i * size..][..out.len()],
+                out,
                 length,
                 width,
             };
@@ -68,18 +71,17 @@ fn run<T: Element, F: Fold<Input = T, Output = T>>(x: &Array, axis: usize) -> Ar
                 false => Arch::new().dispatch(block),
             }
         });
-    }
-    y
+    })
 }
 
 /// The number of rows of single numbers that are added up side by side, because each number waits for
 /// the one before it.
-const SIDE: usize = 4;
+const SIDE: usize = 8;
 
-/// Rows that are added up in place, each to the next; of one number each, up to [`SIDE`] times `length`
-/// of them.
+/// Rows that are added up, each to the next; of one number each, up to [`SIDE`] times `length` of them.
 struct Block<'a, F: Fold> {
-    block: &'a mut [F::Input],
+    x: &'a [F::Input],
+    out: &'a mut [F::Output],
     length: usize,
     width: usize,
 }
@@ -88,33 +90,59 @@ impl<T: Element, F: Fold<Input = T, Output = T>> NullaryFnOnce for Block<'_, F> 
     type Output = ();
     #[inline(always)]
     fn call(self) {
-        let next = |total: &mut F::Total, x: &mut T| {
-            *total = F::collect(*total, F::add(F::START, *x));
-            *x = F::finish(*total, 1);
+        let Self {
+            x,
+            out,
+            length,
+            width,
+        } = self;
+        let next = |total: &mut F::Total, x: T| {
+            *total = F::collect(*total, F::add(F::START, x));
+            F::finish(*total, 1)
         };
-        if self.width == 1 {
-            let mut rows = self.block.chunks_exact_mut(self.length);
-            if rows.len() == SIDE {
-                let rows: [&mut [T]; SIDE] =
-                    std::array::from_fn(|_| rows.next().expect("they were counted"));
-                let ([a, b, c, d], mut totals) = (rows, [F::EMPTY; SIDE]);
-                for (((a, b), c), d) in a.iter_mut().zip(b).zip(c).zip(d) {
-                    for (total, x) in totals.iter_mut().zip([a, b, c, d]) {
-                        next(total, x);
-                    }
+        if width > 1 {
+            let mut totals = vec![F::EMPTY; width];
+            for (row, out) in x.chunks(width).zip(out.chunks_mut(width)) {
+                for ((total, &x), out) in totals.iter_mut().zip(row).zip(out) {
+                    *out = next(total, x);
                 }
-                return;
-            }
-            for row in rows {
-                let mut total = F::EMPTY;
-                row.iter_mut().for_each(|x| next(&mut total, x));
             }
             return;
         }
-        let mut totals = vec![F::EMPTY; self.width];
-        for row in self.block.chunks_mut(self.width) {
-            for (total, x) in totals.iter_mut().zip(row) {
-                next(total, x);
+        let (mut x, mut out) = (x.chunks_exact(length), out.chunks_exact_mut(length));
+        if x.len() < SIDE {
+            for (x, out) in x.zip(out) {
+                let mut total = F::EMPTY;
+                for (&x, out) in x.iter().zip(out) {
+                    *out = next(&mut total, x);
+                }
+            }
+            return;
+        }
+        let counted = "they were counted";
+        let x: [&[T]; SIDE] = from_fn(|_| x.next().expect(counted));
+        let out: [&mut [T]; SIDE] = from_fn(|_| out.next().expect(counted));
+        let mut totals = [F::EMPTY; SIDE];
+        let (x, mut out) = (
+            x.map(|row| row.as_chunks::<SIDE>()),
+            out.map(|row| row.as_chunks_mut::<SIDE>()),
+        );
+        // Squares, whose transposes are loaded and stored as whole vectors.
+        for i in 0..length / SIDE {
+            let rows: [[T; SIDE]; SIDE] = from_fn(|row| x[row].0[i]);
+            let mut columns: [[T; SIDE]; SIDE] = from_fn(|column| from_fn(|row| rows[row][column]));
+            for column in &mut columns {
+                for (total, x) in totals.iter_mut().zip(column) {
+                    *x = next(total, *x);
+                }
+            }
+            for (row, out) in out.iter_mut().enumerate() {
+                out.0[i] = from_fn(|column| columns[column][row]);
+            }
+        }
+        for i in 0..length % SIDE {
+            for (row, out) in out.iter_mut().enumerate() {
+                out.1[i] = next(&mut totals[row], x[row].1[i]);
             }
         }
     }
