@@ -284,8 +284,7 @@ fn exponentials_of_complex_matrices() {
         let (b, c) = (Variable::constant(part(1)), Variable::constant(part(2)));
         let above = concat([&b, &-&c], -1);
         let whole = concat([above, concat([&c, &b], -1)], -2);
-        let columns = bibun::array::s![.., .., ..n as isize];
-        let expected = linalg::expm(whole).slice(columns);
+        let expected = linalg::expm(whole).slice(bibun::s![.., .., ..n as isize]);
         let y = linalg::expm(bibun::functions::complex(b, c));
         let found = concat([real(&y), imag(y)], -2);
         let (found, expected) = (found.to_vec::<f64>(), expected.to_vec::<f64>());
