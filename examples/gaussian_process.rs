@@ -24,7 +24,7 @@ fn covariance(x: &Variable, scales: &Variable) -> Variable {
 /// The negative logarithm of the marginal likelihood, by the Cholesky factor of the covariance, without `POINTS log √2π`.
 fn loss(x: &Variable, y: &Variable, scales: &Variable) -> Variable {
     let l = cholesky(covariance(x, scales));
-    let z = triangular_solve(&l, y.expand_dims(1), Triangle::Lower);
+    let z = triangular_solve(&l, y, Triangle::Lower);
     0.5 * z.square().sum(..) + l.diagonal(0, [0, 1]).log().sum(..)
 }
 

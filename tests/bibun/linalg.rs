@@ -273,3 +273,24 @@ fn programs_of_matrices_without_elements() {
         assert_eq!(info.shape(), shape[..shape.len() - 2]);
     }
 }
+
+/// Of small and of large orders, beside the real matrices `[[b, -c], [c, b]]`.
+#[test]
+fn exponentials_of_complex_matrices() {
+    use bibun::functions::{concat, imag, real};
+
+    for n in [1, 3, 20, 40] {
+        let part = |seed| Generator::new(seed).normal([2, n, n], 0.0, 0.5, DType::F64);
+        let (b, c) = (Variable::constant(part(1)), Variable::constant(part(2)));
+        let above = concat([&b, &-&c], -1);
+        let whole = concat([above, concat([&c, &b], -1)], -2);
+        let expected = linalg::expm(whole).slice(bibun::s![.., .., ..n as isize]);
+        let y = linalg::expm(bibun::functions::complex(b, c));
+        let found = concat([real(&y), imag(y)], -2);
+        let (found, expected) = (found.to_vec::<f64>(), expected.to_vec::<f64>());
+        let size = expected.iter().fold(1.0f64, |size, x| size.max(x.abs()));
+        let apart = found.iter().zip(&expected).map(|(a, b)| (a - b).abs());
+        let most = apart.fold(0.0, f64::max) / size;
+        assert!(most < 1e-13, "{most:e} of order {n}");
+    }
+}

@@ -831,6 +831,7 @@ fn rows() -> Vec<Row> {
         row("vector_norm", line!(), || linalg::vector_norm(x([0]), linalg::VectorNorm::Inf, 0)),
         row("triangular_solve", line!(), || triangular_solve(x([2, 2]), x([3, 1]), Triangle::Lower)),
         row("triangular_solve", line!(), || triangular_solve(x([2]), x([2, 1]), Triangle::Lower)),
+        row("triangular_solve", line!(), || triangular_solve(x([2, 2]), x([3]), Triangle::Lower)),
         row("triangular_solve", line!(), || triangular_solve(x([3, 2, 2]), x([2, 2, 1]), Triangle::Upper)),
         row("triplet_margin_loss", line!(), || triplet_margin_loss(x([2, 3]), x([2, 3]), x([3]))),
         row("triplet_margin_loss_with", line!(), || triplet_margin_loss_with(x([2]), x([2]), x([2]), TripletMarginOptions::new().p(-1.0))),

@@ -100,12 +100,9 @@ pub(super) fn power(x: Complex64, exponent: Complex64) -> Complex64 {
     if exponent.im == 0.0 {
         let e = exponent.re;
         if e.fract() == 0.0 && e.abs() <= MOST {
-            let whole = x.powi(e.abs() as i32);
-            return if e < 0.0 {
-                divide(Complex::ONE, whole)
-            } else {
-                whole
-            };
+            // The power of x may be infinite where its reciprocal is not.
+            let base = if e < 0.0 { divide(Complex::ONE, x) } else { x };
+            return base.powi(e.abs() as i32);
         }
         if x == Complex::ZERO {
             return Complex::from(0f64.powf(e));
@@ -185,4 +182,29 @@ pub(super) fn logistic_density(x: Complex64) -> Complex64 {
     let falling = exp(if x.re >= 0.0 { -x } else { x });
     let whole = 1.0 + falling;
     divide(falling, whole * whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Against mpmath, with 30 digits.
+    #[test]
+    fn powers_whose_reciprocals_are_not_finite() {
+        let of = |re: f64, im: f64, e: f64| power(Complex::new(re, im), e.into());
+        assert_eq!(of(1e200, 1e200, -2.0), Complex::ZERO);
+        for (found, expected) in [
+            (of(1e154, 1e154, -2.0), Complex::new(0.0, -5e-309)),
+            (of(1e78, -2e78, -4.0), Complex::new(-1.12e-314, -3.84e-314)),
+            (
+                of(3e-100, 4e-100, -3.0),
+                Complex::new(-7.488e297, -2.816e297),
+            ),
+        ] {
+            assert!(
+                (found - expected).norm() <= 1e-8 * expected.norm(),
+                "{found} {expected}"
+            );
+        }
+    }
 }

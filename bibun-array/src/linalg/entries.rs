@@ -1,7 +1,7 @@
 //! What the entries of a matrix are: numbers, or pairs of numbers, which are complex. Pairs share batches, lanes and
 //! threads with the others.
 
-use std::ops::{Mul, Sub};
+use std::ops::{Add, Mul, Sub};
 
 use super::batch::Large;
 use super::blocked::{self, Triangular};
@@ -29,12 +29,17 @@ pub(super) trait Field: Copy + Send + Sync + 'static {
     fn factor<T: Large>(self, a: &mut [T], m: usize, n: usize, rows: &mut [i64]);
     /// Solves the equations of a large triangle in place, for right sides of m columns.
     fn solve<T: Large>(self, equations: Equations<'_, T>, x: &mut [T], m: usize);
+    /// Computes the product of large square matrices.
+    #[cfg(feature = "linalg")]
+    fn multiply<T: Large>(self, a: &[T], b: &[T], out: &mut [T], n: usize);
     /// Computes a determinant, its sign and its logarithm from the factors and the sign of the permutation.
     fn determinant<V: Numbers>(self, lu: &[V], n: usize, sign: V, y: &mut [&mut [V]]);
 }
 
 /// One entry, or one of each matrix of a group.
-pub(super) trait Entry<V: Numbers>: Copy + Sub<Output = Self> + Mul<Output = Self> {
+pub(super) trait Entry<V: Numbers>:
+    Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self>
+{
     fn read(x: &[V], at: usize) -> Self;
     fn write(self, x: &mut [V], at: usize);
     /// What pivots are chosen by, as in LAPACK: of complex numbers the sum of the sizes of both parts.
@@ -98,6 +103,10 @@ impl Field for Reals {
         };
         triangular.solve(x, m, m);
     }
+    #[cfg(feature = "linalg")]
+    fn multiply<T: Large>(self, a: &[T], b: &[T], out: &mut [T], n: usize) {
+        super::large::multiply(a, b, out, n);
+    }
     #[inline(always)]
     fn determinant<V: Numbers>(self, lu: &[V], n: usize, sign: V, y: &mut [&mut [V]]) {
         determinant::of_reals((0..n).map(|i| lu[i * n + i]), sign, y);
@@ -131,6 +140,10 @@ impl Field for Complexes {
     }
     fn solve<T: Large>(self, equations: Equations<'_, T>, x: &mut [T], m: usize) {
         equations.substitute::<Self>(x, m);
+    }
+    #[cfg(feature = "linalg")]
+    fn multiply<T: Large>(self, a: &[T], b: &[T], out: &mut [T], n: usize) {
+        super::large::complex_multiply(a, b, out, n);
     }
     #[inline(always)]
     fn determinant<V: Numbers>(self, lu: &[V], n: usize, sign: V, y: &mut [&mut [V]]) {
@@ -174,6 +187,15 @@ impl<V: Numbers> Entry<V> for V {
 pub(super) struct Pair<V> {
     pub(super) re: V,
     pub(super) im: V,
+}
+
+impl<V: Numbers> Add for Pair<V> {
+    type Output = Self;
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        let (re, im) = (self.re + other.re, self.im + other.im);
+        Self { re, im }
+    }
 }
 
 impl<V: Numbers> Sub for Pair<V> {

@@ -3,8 +3,8 @@
 #[cfg(feature = "linalg")]
 use super::batch::Large;
 use super::batch::{Results, Rule, TINY, run};
-use super::entries::Reals;
-use super::expect_square;
+use super::entries::{Entry, Field, with_field};
+use super::expect_square_entries;
 use super::lu::{eliminate, substitute};
 use super::numbers::Numbers;
 use crate::Array;
@@ -22,16 +22,18 @@ use crate::Array;
 /// ```
 ///
 /// # Panics
-/// Panics if the matrices are not square, or neither f32 nor f64.
+/// Panics if the matrices are not square, or neither of f32, f64 nor complex numbers.
 #[track_caller]
 pub fn expm(a: &Array) -> Array {
-    let n = expect_square("expm", a);
-    let [y] = super::results(run(Exponential(n), &[a]));
-    y
+    let n = expect_square_entries("expm", a);
+    with_field!(a, field => {
+        let [y] = super::results(run(Exponential(n, field), &[&field.numbers(a)]));
+        field.entries(y)
+    })
 }
 
 #[derive(Clone)]
-struct Exponential(usize);
+struct Exponential<F>(usize, F);
 
 /// The coefficients of the numerator; those of the denominator have alternating signs.
 const COEFFICIENTS: [f64; 14] = [
@@ -57,12 +59,14 @@ const NORM: f64 = 5.371_920_351_148_152;
 const SQUARINGS: usize = 1100;
 
 #[inline(always)]
-fn multiply<V: Numbers>(a: &[V], b: &[V], out: &mut [V], n: usize) {
+fn multiply<F: Field, V: Numbers>(a: &[V], b: &[V], out: &mut [V], n: usize) {
     out.fill(V::of(0.0));
-    for (row, out) in a.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
-        for (&a, b) in row.iter().zip(b.chunks_exact(n)) {
-            for (out, &b) in out.iter_mut().zip(b) {
-                *out = *out + a * b;
+    let (read, width) = (F::Entry::<V>::read, F::WIDTH * n);
+    for (row, out) in a.chunks_exact(width).zip(out.chunks_exact_mut(width)) {
+        for (k, b) in b.chunks_exact(width).enumerate() {
+            let a = read(row, k);
+            for j in 0..n {
+                (read(out, j) + a * read(b, j)).write(out, j);
             }
         }
     }
@@ -71,7 +75,7 @@ fn multiply<V: Numbers>(a: &[V], b: &[V], out: &mut [V], n: usize) {
 /// Computes `y = eˣ` with these products of matrices, and these solutions of equations (in place, of a matrix
 /// that is lost). `memory` is that of six matrices.
 #[inline(always)]
-fn exponential<V: Numbers>(
+fn exponential<F: Field, V: Numbers>(
     x: &[V],
     n: usize,
     y: &mut [V],
@@ -79,10 +83,12 @@ fn exponential<V: Numbers>(
     multiply: impl Fn(&[V], &[V], &mut [V], usize),
     solve: impl FnOnce(&mut [V], &[V], &mut [V]),
 ) {
-    let (zero, one, size) = (V::of(0.0), V::of(1.0), n * n);
+    let (zero, one, size) = (V::of(0.0), V::of(1.0), F::WIDTH * n * n);
     let mut norm = zero;
     for j in 0..n {
-        let column = (0..n).fold(zero, |sum, i| sum + x[i * n + j].abs());
+        let column = (0..n).fold(zero, |sum, i| {
+            sum + F::Entry::<V>::read(x, i * n + j).size()
+        });
         norm = norm.max(column);
     }
     // `0 x` is NaN if x is not finite, and so is the result.
@@ -105,7 +111,14 @@ fn exponential<V: Numbers>(
     multiply(a2, a2, a4, n);
     multiply(a4, a2, a6, n);
     let c = COEFFICIENTS.map(V::of);
-    let identity = |at: usize| if at.is_multiple_of(n + 1) { one } else { zero };
+    let diagonal = F::WIDTH * (n + 1);
+    let identity = |at: usize| {
+        if at.is_multiple_of(diagonal) {
+            one
+        } else {
+            zero
+        }
+    };
     let sum = |at: usize, first: usize, a2: &[V], a4: &[V], a6: &[V]| {
         c[first] * identity(at)
             + c[first + 2] * a2[at]
@@ -145,24 +158,24 @@ fn exponential<V: Numbers>(
     }
 }
 
-impl Rule for Exponential {
+impl<F: Field> Rule for Exponential<F> {
     fn name(&self) -> &'static str {
         "expm"
     }
     fn ranks(&self) -> &[usize] {
-        &[2]
+        const { &[F::RANK] }
     }
     fn results(&self) -> Results {
-        Results::new([vec![self.0; 2]], [])
+        Results::new([self.1.shape(&[self.0; 2])], [])
     }
     fn work(&self) -> usize {
-        12 * self.0.pow(3) + 1
+        12 * F::WIDTH * F::WIDTH * self.0.pow(3) + 1
     }
     fn is_tiny(&self) -> bool {
         self.0 <= TINY
     }
     fn memory(&self) -> usize {
-        6 * self.0 * self.0 + self.0
+        6 * F::WIDTH * self.0 * self.0 + self.0
     }
 
     #[inline(always)]
@@ -174,30 +187,32 @@ impl Rule for Exponential {
         if n == 0 {
             return;
         }
-        let (memory, rows) = memory.split_at_mut(6 * n * n);
+        let (memory, rows) = memory.split_at_mut(6 * F::WIDTH * n * n);
         let solve = |a: &mut [V], b: &[V], y: &mut [V]| {
-            eliminate::<Reals, V>(a, n, n, rows);
+            let width = F::WIDTH * n;
+            eliminate::<F, V>(a, n, n, rows);
             for i in 0..n {
-                V::gather_row(b, n, rows[i], &mut y[i * n..][..n]);
+                V::gather_row(b, width, rows[i], &mut y[i * width..][..width]);
             }
-            substitute::<Reals, V>(a, n, y, n);
+            substitute::<F, V>(a, n, y, n);
         };
-        exponential(x[0], n, y, memory, multiply, solve);
+        exponential::<F, V>(x[0], n, y, memory, multiply::<F, V>, solve);
     }
 
     #[cfg(feature = "linalg")]
     fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], _: &mut [&mut [i64]]) {
-        let n = self.0;
-        let mut memory = vec![T::of(0.0); 6 * n * n];
+        let Self(n, field) = *self;
+        let width = F::WIDTH * n;
+        let mut memory = vec![T::of(0.0); 6 * n * width];
         let solve = |a: &mut [T], b: &[T], y: &mut [T]| {
-            let (mut lu, mut rows) = (vec![T::of(0.0); n * n], vec![0; n]);
-            lu.copy_from_slice(a);
-            super::blocked::lu(&mut lu, n, n, &mut rows);
-            for (y, &row) in y.chunks_exact_mut(n).zip(&rows) {
-                y.copy_from_slice(&b[row as usize * n..][..n]);
+            let mut rows = vec![0; n];
+            field.factor(a, n, n, &mut rows);
+            for (y, &row) in y.chunks_exact_mut(width).zip(&rows) {
+                y.copy_from_slice(&b[row as usize * width..][..width]);
             }
-            super::lu::solve(Reals, &lu, n, y, n);
+            super::lu::solve(field, a, n, y, n);
         };
-        exponential(x[0], n, y[0], &mut memory, super::large::multiply, solve);
+        let multiply = |a: &[T], b: &[T], y: &mut [T], n: usize| field.multiply(a, b, y, n);
+        exponential::<F, T>(x[0], n, y[0], &mut memory, multiply, solve);
     }
 }

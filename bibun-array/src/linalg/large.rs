@@ -1,4 +1,4 @@
-//! Orthogonal factors of large matrices, and triangular ones of complex numbers, by the crate `faer`.
+//! Orthogonal factors of large matrices, triangular ones of complex numbers, and products, by the crate `faer`.
 
 use faer::diag::DiagMut;
 use faer::dyn_stack::{MemBuffer, MemStack};
@@ -6,6 +6,7 @@ use faer::linalg::lu::partial_pivoting::factor as lu_factor;
 use faer::linalg::qr::no_pivoting::factor as qr_factor;
 use faer::linalg::{evd, householder, svd};
 use faer::prelude::default;
+use faer::traits::ComplexField;
 use faer::{Conj, MatMut, MatRef, Par};
 use num_complex::Complex;
 
@@ -174,9 +175,22 @@ pub(super) fn qr<T: Large>(a: &[T], [m, n]: [usize; 2], k: usize, q: &mut [T], r
 }
 
 /// Computes the product of square matrices.
-pub(super) fn multiply<T: Large>(a: &[T], b: &[T], out: &mut [T], n: usize) {
+pub(super) fn multiply<T: ComplexField>(a: &[T], b: &[T], out: &mut [T], n: usize) {
     let [a, b] = [a, b].map(|x| MatRef::from_row_major_slice(x, n, n));
     let out = MatMut::from_row_major_slice_mut(out, n, n);
     let one = faer::traits::math_utils::one::<T>();
     faer::linalg::matmul::matmul(out, faer::Accum::Replace, a, b, one, parallel(n * n));
+}
+
+/// Computes the product of square matrices of complex numbers, given as their parts.
+pub(super) fn complex_multiply<T: Large>(a: &[T], b: &[T], out: &mut [T], n: usize) {
+    let [a, b] = [a, b].map(|x| -> Vec<Complex<T>> {
+        let pairs = x.chunks_exact(2);
+        pairs.map(|x| Complex::new(x[0], x[1])).collect()
+    });
+    let mut product = vec![Complex::new(T::of(0.0), T::of(0.0)); n * n];
+    multiply(&a, &b, &mut product, n);
+    for (out, x) in out.chunks_exact_mut(2).zip(product) {
+        (out[0], out[1]) = (x.re, x.im);
+    }
 }

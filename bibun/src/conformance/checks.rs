@@ -39,7 +39,7 @@ impl Map {
         let call = Arc::clone(&sample.call);
         Self {
             call: Rc::new(move |x| call(x)),
-            point: drawn(sample, generator),
+            point: sample.draw(generator),
         }
     }
 
@@ -113,14 +113,6 @@ fn constant(x: &Array) -> Variable {
 pub(super) fn generator(sample: &Sample) -> Generator {
     let name = sample.name.bytes();
     Generator::new(name.fold(1, |hash, byte| hash * 31 % 1_000_003 + u64::from(byte)))
-}
-
-/// Draws inputs in the sample's ranges.
-pub(super) fn drawn(sample: &Sample, generator: &mut Generator) -> Vec<Array> {
-    let inputs = sample.inputs.iter();
-    inputs
-        .map(|(shape, range)| generator.uniform(shape, range.start, range.end, DType::F64))
-        .collect()
 }
 
 /// Returns the non-empty subsets of `count` inputs; of many inputs, only one alone, all but one,
@@ -317,10 +309,9 @@ pub(super) fn the_same_input_twice(sample: &Sample) -> Verdict {
         let count = sample.inputs.len();
         for (i, j) in (0..count).flat_map(|i| (i + 1..count).map(move |j| (i, j))) {
             let ((shape, a), (other, b)) = (&sample.inputs[i], &sample.inputs[j]);
-            let (low, high) = (a.start.max(b.start), a.end.min(b.end));
-            if shape != other || low >= high {
+            let Some(draw) = a.common(b).filter(|_| shape == other) else {
                 continue;
-            }
+            };
             let call = Rc::clone(&map.call);
             let rest = map.inputs();
             let tied = Map {
@@ -330,7 +321,7 @@ pub(super) fn the_same_input_twice(sample: &Sample) -> Verdict {
                     all[j] = x[0].clone();
                     call(&all)
                 }),
-                point: vec![generator.uniform(shape, low, high, DType::F64)],
+                point: vec![draw.array(shape, generator)],
             };
             both(&tied, generator).map_err(|wrong| format!("inputs {i} and {j} tied: {wrong}"))?;
         }
@@ -534,7 +525,7 @@ fn like_a_loop(map: &Map, most: usize, point: impl FnMut() -> Vec<Array>) -> Ver
 pub(super) fn batch(sample: &Sample) -> Verdict {
     let mut generator = generator(sample);
     let map = Map::of(sample, &mut generator);
-    like_a_loop(&map, 400, || drawn(sample, &mut generator))
+    like_a_loop(&map, 400, || sample.draw(&mut generator))
 }
 
 /// Checks that `vmap` of gradients and of tangents agrees with a loop over them.
@@ -546,7 +537,7 @@ pub(super) fn vmap_of_derivatives(sample: &Sample) -> Verdict {
         ];
         for (what, derivative) in &maps {
             let point = || {
-                let mut point = drawn(sample, generator);
+                let mut point = sample.draw(generator);
                 let more = derivative.point[point.len()..].iter();
                 point.extend(more.map(|x| generator.normal(x.shape(), 0.0, 1.0, DType::F64)));
                 point
@@ -569,7 +560,7 @@ pub(super) fn gradients_of_vmap(sample: &Sample) -> Verdict {
             let first = |w: &Array| constant(&w.slice(&[Index::from(..count), Index::Ellipsis]));
             w.iter().map(first).collect()
         };
-        let mut elements = Elements::new(|| drawn(sample, generator));
+        let mut elements = Elements::new(|| sample.draw(generator));
         for batch in elements.batches(48) {
             let axes = batch.signed_axes();
             let all = |x: &[Variable]| vmap(|x| map.at(x), x, &axes);
@@ -993,7 +984,7 @@ fn precision(sample: &Sample, dtype: DType, wider: DType) -> Verdict {
     let call = Arc::clone(&sample.call);
     let call: Call = Rc::new(move |x| floats(call(x)));
     let ([of_largest, of_itself], [smallest, largest]) = format(dtype);
-    let mut points = vec![drawn(sample, &mut generator)];
+    let mut points = vec![sample.draw(&mut generator)];
     if sample.elementwise {
         // Subnormal numbers of either type, and numbers outside of its range, are left out.
         let held = SPECIAL.into_iter().filter(|x| {
@@ -1090,7 +1081,7 @@ pub(super) fn derived_derivatives(sample: &Sample) -> Verdict {
         return Ok(());
     };
     let mut generator = Generator::new(19);
-    let x = drawn(sample, &mut generator);
+    let x = sample.draw(&mut generator);
     let g = generator.normal(x[0].shape(), 0.0, 1.0, DType::F64);
     for input in 0..x.len() {
         if let Some([written, derived]) = function.written_and_derived(input, given, &x, &g) {

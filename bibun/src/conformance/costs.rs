@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use test_device::{Counting, expect_golden};
 
 use super::Sample;
-use super::checks::{drawn, generator};
+use super::checks::generator;
 use crate::check::{floats, normal_like};
 use crate::history::History;
 use crate::reverse::{GradOptions, gradients_with};
@@ -41,7 +41,7 @@ fn functions_cost_what_they_did() {
 fn costs(sample: &Sample, wanted: &[usize]) -> String {
     let device = Counting::new(&["to"]);
     let mut generator = generator(sample);
-    let inputs = drawn(sample, &mut generator).into_iter().enumerate();
+    let inputs = sample.draw(&mut generator).into_iter().enumerate();
     let inputs: Vec<Variable> = inputs
         .map(|(i, x)| match wanted.contains(&i) {
             true => Variable::new(x.to(device)),

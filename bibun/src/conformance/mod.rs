@@ -6,12 +6,14 @@
 mod checks;
 mod costs;
 mod device;
+mod draw;
 mod edges;
 mod sample;
 mod wrong;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+pub(crate) use draw::Draw;
 pub(crate) use sample::{Sample, beside};
 
 /// The result of a check of a sample: nothing, or a description of the error.

@@ -4,8 +4,9 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use bibun_array::{Array, Shape, cpu};
+use bibun_array::{Array, Generator, Shape, cpu};
 
+use super::Draw;
 use crate::Variable;
 use crate::functions::{ElementFunction, complex, imag, real};
 
@@ -21,9 +22,8 @@ pub(crate) struct Sample {
     pub(crate) call: Call,
     /// The expected values, computed by plain loops in f64.
     pub(crate) reference: Reference,
-    /// The inputs that carry gradients: their shapes, and the ranges from which their elements are
-    /// drawn.
-    pub(crate) inputs: Vec<(Shape, Range<f64>)>,
+    /// The inputs that carry gradients: their shapes, and how they are drawn.
+    pub(crate) inputs: Vec<(Shape, Draw)>,
     /// Whether the function is elementwise (and is checked on more shapes, layouts and orders of
     /// derivative).
     pub(crate) elementwise: bool,
@@ -53,16 +53,24 @@ impl Sample {
     }
 
     /// Adds an input.
-    pub(crate) fn input(mut self, shape: impl Into<Shape>, range: Range<f64>) -> Self {
-        self.inputs.push((shape.into(), range));
+    pub(crate) fn input(mut self, shape: impl Into<Shape>, draw: impl Into<Draw>) -> Self {
+        self.inputs.push((shape.into(), draw.into()));
         self
     }
 
-    /// Creates a sample of a call with complex inputs, each of a shape and of ranges of its real and its
-    /// imaginary part. It is a function of these parts, so that all checks hold in both directions.
+    /// Draws all inputs.
+    pub(crate) fn draw(&self, generator: &mut Generator) -> Vec<Array> {
+        let inputs = self.inputs.iter();
+        inputs
+            .map(|(shape, draw)| draw.array(shape, generator))
+            .collect()
+    }
+
+    /// Creates a sample of a call with complex inputs, each of a shape, and drawn as its real and its imaginary
+    /// part. It is a function of these parts, so that all checks hold in both directions.
     pub(crate) fn of_complex(
         name: &'static str,
-        inputs: &[(Shape, [Range<f64>; 2])],
+        inputs: &[(Shape, [impl Into<Draw> + Clone; 2])],
         call: impl Fn(&[Variable]) -> Vec<Variable> + Send + Sync + 'static,
         reference: impl Fn(&[Array]) -> Vec<Array> + Send + Sync + 'static,
     ) -> Self {
@@ -87,8 +95,8 @@ impl Sample {
             y.flat_map(parts).collect()
         };
         let sample = Self::new(name, call, reference);
-        inputs.iter().fold(sample, |sample, (shape, ranges)| {
-            let [real, imag] = ranges.clone();
+        inputs.iter().fold(sample, |sample, (shape, parts)| {
+            let [real, imag] = parts.clone();
             sample.input(shape, real).input(shape, imag)
         })
     }

@@ -140,4 +140,18 @@ mod tests {
         let gx = grad(|x| real(pow(x, 0.5)).sum(..), &x).to_vec::<C>();
         assert!(!gx[0].re.is_finite());
     }
+
+    #[test]
+    fn negative_powers_of_large_numbers() {
+        let x = Variable::new([C::new(1e200, 1e200)]);
+        let e = Variable::constant([C::new(-2.0, 0.0)]);
+        for call in [
+            |x: &Variable, _: &Variable| pow(x, -2),
+            |x: &Variable, e: &Variable| pow(x, e),
+        ] {
+            assert_eq!(call(&x, &e).to_vec::<C>(), [C::ZERO]);
+            let gx = grad(|x| real(call(x, &e)).sum(..), &x).to_vec::<C>();
+            assert_eq!(gx, [C::ZERO]);
+        }
+    }
 }

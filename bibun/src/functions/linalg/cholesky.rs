@@ -164,30 +164,25 @@ impl MatrixRule for Cholesky {
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
-    use super::reference::{self, Matrix};
-    use crate::conformance::Sample;
+    use super::reference;
+    use crate::conformance::{Draw, Sample};
     use bibun_array::DType;
 
     let of = |shape: &[usize]| {
         Sample::new(
             "cholesky",
-            |x| vec![cholesky(reference::positive(&x[0]))],
-            |x| reference::each(x, |x| vec![Matrix::positive(&x[0]).cholesky()]),
+            |x| vec![cholesky(&x[0])],
+            |x| reference::each(x, |x| vec![x[0].cholesky()]),
         )
-        .input(shape, -1.0..1.0)
+        .input(shape, Draw::PositiveDefinite)
     };
     let solve = |l: &[usize], b: &[usize]| {
         Sample::new(
             "cholesky_solve",
-            |x| vec![cholesky_solve(&x[1], reference::dominant(&x[0]))],
-            |x| {
-                reference::each(x, |x| {
-                    let l = Matrix::dominant(&x[0]).lower();
-                    vec![l.times(&l.transposed()).solve(&x[1])]
-                })
-            },
+            |x| vec![cholesky_solve(&x[1], &x[0])],
+            |x| reference::each(x, |x| vec![x[0].times(&x[0].transposed()).solve(&x[1])]),
         )
-        .input(l, -1.0..1.0)
+        .input(l, Draw::Triangular(Triangle::Lower))
         .input(b, -1.0..1.0)
     };
     vec![
@@ -196,29 +191,24 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         Sample::new(
             "cholesky_ex",
             |x| {
-                let (l, info) = cholesky_ex(reference::positive(&x[0]));
+                let (l, info) = cholesky_ex(&x[0]);
                 vec![l, info]
             },
             |x| {
-                let mut y = reference::each(x, |x| vec![Matrix::positive(&x[0]).cholesky()]);
+                let mut y = reference::each(x, |x| vec![x[0].cholesky()]);
                 y.push(Array::zeros([], DType::I64));
                 y
             },
         )
-        .input([2, 2], -1.0..1.0),
+        .input([2, 2], Draw::PositiveDefinite),
         solve(&[3, 3], &[3, 2]),
         solve(&[2, 2, 2], &[2, 2, 1]),
         Sample::new(
             "cholesky_inverse",
-            |x| vec![cholesky_inverse(reference::dominant(&x[0]))],
-            |x| {
-                reference::each(x, |x| {
-                    let l = Matrix::dominant(&x[0]).lower();
-                    vec![l.times(&l.transposed()).inverse()]
-                })
-            },
+            |x| vec![cholesky_inverse(&x[0])],
+            |x| reference::each(x, |x| vec![x[0].times(&x[0].transposed()).inverse()]),
         )
-        .input([3, 3], -1.0..1.0),
+        .input([3, 3], Draw::Triangular(Triangle::Lower)),
     ]
 }
 

@@ -345,33 +345,30 @@ impl MatrixRule for SignAndLog {
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
-    use super::reference::{self, Matrix, numbers};
-    use crate::conformance::Sample;
+    use super::reference::{self, Matrix, complex_determinants, numbers};
+    use crate::conformance::{Draw, Sample};
 
     let number = |x: f64| Matrix::of(1, 1, |_, _| x);
+    let size = |x: &Array| (&x.real() * &x.real() + &x.imag() * &x.imag()).sqrt();
     let of = |shape: &[usize]| {
         Sample::new(
             "det",
-            |x| vec![det(reference::regular(&x[0]))],
-            move |x| {
-                numbers(reference::each(x, |x| {
-                    vec![number(Matrix::regular(&x[0]).det())]
-                }))
-            },
+            |x| vec![det(&x[0])],
+            move |x| numbers(reference::each(x, |x| vec![number(x[0].det())])),
         )
-        .input(shape, -1.0..1.0)
+        .input(shape, Draw::Regular)
     };
     // The last row is zero, but its derivatives are not.
     let singular = Sample::new(
         "det",
         |x| {
-            let rows = crate::functions::concat([&reference::separated(&x[0]), &x[1]], -2);
+            let rows = crate::functions::concat([&x[0], &x[1]], -2);
             // Beside numbers of this size, differences of 0 are not compared.
             vec![det(rows) + crate::functions::sum(&x[0], ..)]
         },
         |x| vec![x[0].sum(..)],
     )
-    .input([2, 3], -1.0..1.0)
+    .input([2, 3], Draw::Separated)
     .input([1, 3], 0.0..1e-300);
     vec![
         of(&[3, 3]),
@@ -380,64 +377,54 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         Sample::new(
             "slogdet",
             |x| {
-                let (sign, log) = slogdet(reference::regular(&x[0]));
+                let (sign, log) = slogdet(&x[0]);
                 vec![sign, log]
             },
             move |x| {
                 numbers(reference::each(x, |x| {
-                    let det = Matrix::regular(&x[0]).det();
+                    let det = x[0].det();
                     vec![number(det.signum()), number(det.abs().ln())]
                 }))
             },
         )
-        .input([2, 3, 3], -1.0..1.0),
+        .input([2, 3, 3], Draw::Regular),
         Sample::new(
             "logdet",
-            |x| vec![logdet(reference::positive(&x[0]))],
-            move |x| {
-                numbers(reference::each(x, |x| {
-                    let a = Matrix::positive(&x[0]);
-                    // The skew part counts here.
-                    let skew =
-                        Matrix::of(a.n, a.n, |i, j| a.at(i, j) + x[0].at(i, j) - x[0].at(j, i));
-                    vec![number(skew.det().ln())]
-                }))
-            },
+            |x| vec![logdet(&x[0])],
+            move |x| numbers(reference::each(x, |x| vec![number(x[0].det().ln())])),
         )
-        .input([3, 3], -1.0..1.0),
+        .input([3, 3], Draw::PositiveDefinite),
         Sample::of_complex(
             "det",
-            &[([2, 3, 3].into(), [-1.0..1.0, -1.0..1.0])],
-            |x| vec![det(reference::regular(&x[0]))],
-            |x| {
-                vec![reference::complex_determinants(
-                    &reference::complex_regular(&x[0]),
-                )]
-            },
+            &[([2, 3, 3].into(), reference::REGULAR)],
+            |x| vec![det(&x[0])],
+            |x| vec![complex_determinants(&x[0])],
         ),
         Sample::of_complex(
             "slogdet",
-            &[([2, 3, 3].into(), [-1.0..1.0, -1.0..1.0])],
+            &[([2, 3, 3].into(), reference::REGULAR)],
             |x| {
-                let (sign, log) = slogdet(reference::regular(&x[0]));
+                let (sign, log) = slogdet(&x[0]);
                 vec![sign, log]
             },
-            |x| {
-                let det = reference::complex_determinants(&reference::complex_regular(&x[0]));
-                let size = (&det.real() * &det.real() + &det.imag() * &det.imag()).sqrt();
+            move |x| {
+                let det = complex_determinants(&x[0]);
+                let size = size(&det);
                 let sign = Array::complex(&(det.real() / &size), &(det.imag() / &size));
                 vec![sign, size.log()]
             },
         ),
         Sample::of_complex(
             "logdet",
-            &[([2, 2].into(), [-1.0..1.0, -1.0..1.0])],
-            |x| vec![logdet(reference::dominant(&x[0]))],
-            |x| {
-                let x = x[0].multiply(0.25) + Array::eye(2, x[0].dtype());
-                let det = reference::complex_determinants(&x);
-                let size = (&det.real() * &det.real() + &det.imag() * &det.imag()).sqrt();
-                vec![Array::complex(&size.log(), &det.angle())]
+            // Determinants far from the negative numbers, where their angles have a jump.
+            &[(
+                [2, 2].into(),
+                [Draw::PositiveDefinite, Draw::Uniform(-0.2..0.2)],
+            )],
+            |x| vec![logdet(&x[0])],
+            move |x| {
+                let det = complex_determinants(&x[0]);
+                vec![Array::complex(&size(&det).log(), &det.angle())]
             },
         ),
     ]

@@ -162,33 +162,33 @@ impl MatrixRule for Eigvalsh {
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
-    use super::reference::{self, Matrix, vector};
-    use crate::conformance::Sample;
+    use super::reference::{self, vector};
+    use crate::conformance::{Draw, Sample};
 
     let of = |shape: &[usize]| {
         Sample::new(
             "eigh",
             |x| {
-                let (w, v) = eigh(reference::separated(&x[0]));
+                let (w, v) = eigh(&x[0]);
                 vec![w, v]
             },
             |x| {
-                let y = reference::each(x, |x| Matrix::separated(&x[0]).eigh().to_vec());
+                let y = reference::each(x, |x| x[0].eigh().to_vec());
                 vec![vector(&y[0]), y[1].clone()]
             },
         )
-        .input(shape, -1.0..1.0)
+        .input(shape, Draw::Symmetric)
     };
     let values = |shape: &[usize]| {
         Sample::new(
             "eigvalsh",
-            |x| vec![eigvalsh(reference::separated(&x[0]))],
+            |x| vec![eigvalsh(&x[0])],
             |x| {
-                let y = reference::each(x, |x| Matrix::separated(&x[0]).eigh()[..1].to_vec());
+                let y = reference::each(x, |x| x[0].eigh()[..1].to_vec());
                 vec![vector(&y[0])]
             },
         )
-        .input(shape, -1.0..1.0)
+        .input(shape, Draw::Symmetric)
     };
     vec![
         of(&[3, 3]),

@@ -199,7 +199,7 @@ impl MatrixRule for Pseudoinverse {
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use super::reference::{self, Matrix};
-    use crate::conformance::Sample;
+    use crate::conformance::{Draw, Sample};
 
     // Of full rank.
     fn pseudo(a: &Matrix) -> Matrix {
@@ -212,10 +212,10 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     let of = |shape: &[usize]| {
         Sample::new(
             "pinv",
-            |x| vec![pinv(reference::separated(&x[0]))],
-            |x| reference::each(x, |x| vec![pseudo(&Matrix::separated(&x[0]))]),
+            |x| vec![pinv(&x[0])],
+            |x| reference::each(x, |x| vec![pseudo(&x[0])]),
         )
-        .input(shape, -1.0..1.0)
+        .input(shape, Draw::Separated)
     };
     vec![
         of(&[3, 3]),
@@ -223,11 +223,11 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         of(&[2, 3]),
         Sample::new(
             "lstsq",
-            |x| vec![lstsq(reference::separated(&x[0]), &x[1])],
-            |x| reference::each(x, |x| vec![pseudo(&Matrix::separated(&x[0])).times(&x[1])]),
+            |x| vec![lstsq(&x[0], &x[1])],
+            |x| reference::each(x, |x| vec![pseudo(&x[0]).times(&x[1])]),
         )
-        .input([4, 2], -1.0..1.0)
-        .input([4, 2], -1.0..1.0),
+        .input([4, 2], Draw::Separated)
+        .input([4, 2], Draw::Separated),
     ]
 }
 

@@ -239,15 +239,13 @@ impl MatrixRule for Factor {
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use super::reference::{self, Matrix};
-    use crate::conformance::Sample;
+    use crate::conformance::{Draw, Sample};
 
-    // Of two columns, as real matrices of twice the sizes.
+    // Of three rows and two columns, as real matrices of twice the sizes: `P L`, and U.
     let complex_lu = |a: &Matrix| {
-        let two = |i: usize, j: usize| {
-            let (m, n) = (a.m / 2, a.n / 2);
-            Matrix::of(2, 2, |r, c| a.at(i + r * m, j + c * n))
-        };
-        let (m, n) = (a.m / 2, a.n / 2);
+        // The rows of a in the order of the pivots.
+        const ORDER: [usize; 3] = [2, 0, 1];
+        let two = |i: usize, j: usize| Matrix::of(2, 2, |r, c| a.at(ORDER[i] + r * 3, j + c * 2));
         let pivot = two(0, 0).inverse();
         let factor = |i: usize| two(i, 0).times(&pivot);
         let minus = |a: &Matrix, b: &Matrix| Matrix::of(2, 2, |i, j| a.at(i, j) - b.at(i, j));
@@ -264,21 +262,22 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             (1, 1) => rest(1),
             _ => zero.clone(),
         };
-        let whole = |m: usize, n: usize, of: &dyn Fn(usize, usize) -> Matrix| {
-            Matrix::of(2 * m, 2 * n, |i, j| of(i % m, j % n).at(i / m, j / n))
-        };
-        vec![whole(m, n, &l), whole(n, n, &u)]
+        let place = |i: usize| ORDER.iter().position(|&row| row == i).expect("a row");
+        vec![
+            Matrix::of(6, 4, |i, j| l(place(i % 3), j % 2).at(i / 3, j / 2)),
+            Matrix::of(4, 4, |i, j| u(i % 2, j % 2).at(i / 2, j / 2)),
+        ]
     };
     let of = |shape: &[usize]| {
         Sample::new(
             "lu",
             |x| {
-                let Lu { p, l, u } = lu(reference::regular(&x[0]));
+                let Lu { p, l, u } = lu(&x[0]);
                 vec![p, l, u]
             },
-            |x| reference::each(x, |x| Matrix::regular(&x[0]).lu().to_vec()),
+            |x| reference::each(x, |x| x[0].lu().to_vec()),
         )
-        .input(shape, -1.0..1.0)
+        .input(shape, Draw::Regular)
     };
     vec![
         of(&[3, 3]),
@@ -286,17 +285,12 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         of(&[2, 4]),
         Sample::of_complex(
             "lu",
-            &[([3, 2].into(), [-1.0..1.0, -1.0..1.0])],
+            &[([3, 2].into(), reference::REGULAR)],
             |x| {
-                let Lu { p, l, u } = lu(reference::dominant(&x[0]));
-                // The rows stay where they are.
-                vec![matmul(p, &l), u]
+                let Lu { p, l, u } = lu(&x[0]);
+                vec![matmul(p, l), u]
             },
-            move |x| {
-                let a = x[0].multiply(0.25)
-                    + Array::eye(3, x[0].dtype()).slice(bibun_array::s![.., ..2]);
-                reference::each_complex(&[a], |x| complex_lu(&x[0]))
-            },
+            move |x| reference::each_complex(x, |x| complex_lu(&x[0])),
         ),
     ]
 }

@@ -2,14 +2,14 @@
 
 use bibun_array::Axes;
 
-use super::matrices::{expect_matrices, expect_square, widened};
+use super::matrices::{expect_matrices, expect_square, widened_or_complex};
 use super::solve::inverse_or_nan;
 use super::svd::checked_values;
 use crate::call::composite;
 use crate::error::{Error, raise};
 use crate::functions::{
     abs, cast, expand_dims, is_nan, logical_and, max, min, norm as length, not_equal, permute, pow,
-    sum, to_float, where_,
+    sum, to_differentiable, where_,
 };
 use crate::variable::Variable;
 
@@ -50,7 +50,7 @@ pub enum MatrixNorm {
 /// Computes norms of vectors along axes, which are one vector together.
 ///
 /// Shapes: x any → without the axes, or with size 1 for them under [`keep_dims`](bibun_array::keep_dims).
-/// Types: floats; integers give f64.
+/// Types: floats; complex numbers, whose norms are real; integers give f64.
 /// Gradient: zero at elements that are zero, and at vectors of zeros; equal elements share those of [`VectorNorm::Inf`]
 /// and [`VectorNorm::NegInf`]. [`VectorNorm::NonZero`] has none. (Second derivatives for p below 2 are infinite or NaN at
 /// zeros.)
@@ -69,13 +69,13 @@ pub enum MatrixNorm {
 #[track_caller]
 pub fn vector_norm(x: impl Into<Variable>, order: VectorNorm, axes: impl Into<Axes>) -> Variable {
     let _whole = composite("vector_norm");
-    let (x, axes) = (to_float(x.into()), axes.into());
+    let (x, axes) = (to_differentiable(x.into()), axes.into());
     axes.resolve("vector_norm", x.rank());
     match order {
         VectorNorm::Inf => max(abs(x), axes),
         VectorNorm::NegInf => min(abs(x), axes),
         VectorNorm::NonZero => {
-            let dtype = x.dtype();
+            let dtype = x.dtype().to_real();
             sum(cast(not_equal(x, 0.0), dtype), axes)
         }
         VectorNorm::P(2.0) => length(x, axes),
@@ -101,7 +101,7 @@ pub fn vector_norm(x: impl Into<Variable>, order: VectorNorm, axes: impl Into<Ax
 /// Computes norms of matrices, whose rows and columns are two axes.
 ///
 /// Shapes: a any → without the axes, or with size 1 for them under [`keep_dims`](bibun_array::keep_dims).
-/// Types: floats; integers give f64.
+/// Types: floats; complex numbers, whose norms are real; integers give f64.
 /// Gradient: by the formula of each; of singular values that of [`svdvals`](super::svdvals); equal sums share it; that of
 /// Frobenius is zero at zero.
 /// Source: `numpy.linalg.matrix_norm`, whose axes are the last two.
@@ -120,7 +120,7 @@ pub fn vector_norm(x: impl Into<Variable>, order: VectorNorm, axes: impl Into<Ax
 #[track_caller]
 pub fn matrix_norm(a: impl Into<Variable>, order: MatrixNorm, axes: impl Into<Axes>) -> Variable {
     let _whole = composite("matrix_norm");
-    let (a, axes) = (to_float(a.into()), axes.into());
+    let (a, axes) = (to_differentiable(a.into()), axes.into());
     let rank = a.rank();
     let (own, keeps) = axes.resolve("matrix_norm", rank);
     let in_order = axes.in_order("matrix_norm", rank);
@@ -201,7 +201,8 @@ pub fn norm(x: impl Into<Variable>, order: impl Into<Norm>, axes: impl Into<Axes
 /// Computes condition numbers: of [`MatrixNorm::Two`] (NumPy's default) the largest singular value by the smallest, of
 /// [`MatrixNorm::NegTwo`] the inverse of that, of other norms that of a times that of its inverse.
 ///
-/// Shapes: a `[.., m, n]`, square except for these two → `[..]`. Types: floats; integers give f64.
+/// Shapes: a `[.., m, n]`, square except for these two → `[..]`. Types: floats; complex numbers, whose condition numbers
+/// are real; integers give f64.
 /// Gradient: that of the norms. Infinite of singular matrices (without a gradient).
 /// Source: `numpy.linalg.cond`.
 ///
@@ -215,7 +216,7 @@ pub fn norm(x: impl Into<Variable>, order: impl Into<Norm>, axes: impl Into<Axes
 #[track_caller]
 pub fn cond(a: impl Into<Variable>, order: MatrixNorm) -> Variable {
     let _whole = composite("cond");
-    let a = to_float(a.into());
+    let a = to_differentiable(a.into());
     match order {
         MatrixNorm::Two | MatrixNorm::NegTwo => {
             let s = checked_values("cond", a);
@@ -231,7 +232,7 @@ pub fn cond(a: impl Into<Variable>, order: MatrixNorm) -> Variable {
         | MatrixNorm::Inf
         | MatrixNorm::NegInf => {
             expect_square("cond", &a);
-            let (wide, dtype) = widened(a.clone());
+            let (wide, dtype) = widened_or_complex(a.clone());
             let inverse = of_matrices("cond", cast(inverse_or_nan(wide), dtype), order);
             let product = of_matrices("cond", a, order) * &inverse;
             where_(is_nan(inverse), f64::INFINITY, product)
@@ -246,27 +247,33 @@ pub fn cond(a: impl Into<Variable>, order: MatrixNorm) -> Variable {
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
-    use super::reference::{self, Matrix, numbers};
-    use crate::conformance::Sample;
+    use super::reference::{Matrix, SEPARATED, each, each_embedded, numbers};
+    use crate::conformance::{Draw, Sample};
+    use bibun_array::{Array, Complex};
 
-    fn value(a: &Matrix, order: MatrixNorm) -> f64 {
-        let sums = |a: &Matrix| -> Vec<f64> {
-            (0..a.m)
-                .map(|i| (0..a.n).map(|j| a.at(i, j).abs()).sum())
-                .collect()
-        };
-        let most = |x: Vec<f64>| x.into_iter().fold(f64::NEG_INFINITY, f64::max);
-        let least = |x: Vec<f64>| x.into_iter().fold(f64::INFINITY, f64::min);
+    /// Of absolute values and singular values.
+    fn value(a: &Matrix, s: &[f64], order: MatrixNorm) -> f64 {
+        let sums =
+            |a: &Matrix| -> Vec<f64> { a.x.chunks(a.n).map(|row| row.iter().sum()).collect() };
+        let most = |x: &[f64]| x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let least = |x: &[f64]| x.iter().copied().fold(f64::INFINITY, f64::min);
         match order {
             MatrixNorm::Fro => a.x.iter().map(|x| x * x).sum::<f64>().sqrt(),
-            MatrixNorm::Nuc => a.svd()[1].x.iter().sum(),
-            MatrixNorm::One => most(sums(&a.transposed())),
-            MatrixNorm::NegOne => least(sums(&a.transposed())),
-            MatrixNorm::Two => most(a.svd()[1].x.clone()),
-            MatrixNorm::NegTwo => least(a.svd()[1].x.clone()),
-            MatrixNorm::Inf => most(sums(a)),
-            MatrixNorm::NegInf => least(sums(a)),
+            MatrixNorm::Nuc => s.iter().sum(),
+            MatrixNorm::One => most(&sums(&a.transposed())),
+            MatrixNorm::NegOne => least(&sums(&a.transposed())),
+            MatrixNorm::Two => most(s),
+            MatrixNorm::NegTwo => least(s),
+            MatrixNorm::Inf => most(&sums(a)),
+            MatrixNorm::NegInf => least(&sums(a)),
         }
+    }
+    fn of_real(a: &Matrix, order: MatrixNorm) -> f64 {
+        value(&a.map(f64::abs), &a.svd()[1].x, order)
+    }
+    fn of_complex(a: &Matrix, order: MatrixNorm) -> f64 {
+        let s: Vec<f64> = a.svd()[1].x.iter().copied().step_by(2).collect();
+        value(&a.sizes(), &s, order)
     }
     let orders = [
         MatrixNorm::Fro,
@@ -283,39 +290,73 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     for order in orders {
         let norms = Sample::new(
             "matrix_norm",
-            move |x| vec![matrix_norm(reference::separated(&x[0]), order, [-2, -1])],
-            move |x| {
-                numbers(reference::each(x, |x| {
-                    vec![number(value(&Matrix::separated(&x[0]), order))]
-                }))
-            },
+            move |x| vec![matrix_norm(&x[0], order, [-2, -1])],
+            move |x| numbers(each(x, |x| vec![number(of_real(&x[0], order))])),
         );
-        samples.push(norms.input([2, 2, 3], -1.0..1.0));
+        samples.push(norms.input([2, 2, 3], Draw::Separated));
         let conds = Sample::new(
             "cond",
-            move |x| vec![cond(reference::separated(&x[0]), order)],
+            move |x| vec![cond(&x[0], order)],
             move |x| {
-                numbers(reference::each(x, |x| {
-                    let a = Matrix::separated(&x[0]);
-                    vec![number(value(&a, order) * value(&a.inverse(), order))]
+                numbers(each(x, |x| {
+                    let [a, inverse] = [&x[0], &x[0].inverse()].map(|x| of_real(x, order));
+                    vec![number(a * inverse)]
                 }))
             },
         );
-        samples.push(conds.input([3, 3], -1.0..1.0));
+        samples.push(conds.input([3, 3], Draw::Separated));
+        samples.push(Sample::of_complex(
+            "matrix_norm",
+            &[([2, 3].into(), SEPARATED)],
+            move |x| vec![matrix_norm(&x[0], order, [-2, -1])],
+            move |x| numbers(each_embedded(x, |x| vec![number(of_complex(&x[0], order))])),
+        ));
     }
-    for p in [1.0, 2.0, 3.0, 1.5, -1.5] {
+    samples.push(Sample::of_complex(
+        "cond",
+        &[([2, 2].into(), SEPARATED)],
+        |x| vec![cond(&x[0], MatrixNorm::One), cond(&x[0], MatrixNorm::Nuc)],
+        move |x| {
+            numbers(each_embedded(x, |x| {
+                let of = |order| of_complex(&x[0], order) * of_complex(&x[0].inverse(), order);
+                [MatrixNorm::One, MatrixNorm::Nuc]
+                    .map(|order| number(of(order)))
+                    .to_vec()
+            }))
+        },
+    ));
+    fn length(sizes: &[f64], order: VectorNorm) -> f64 {
+        match order {
+            VectorNorm::P(p) => sizes.iter().map(|x| x.powf(p)).sum::<f64>().powf(1.0 / p),
+            VectorNorm::Inf => sizes.iter().copied().fold(0.0, f64::max),
+            VectorNorm::NegInf => sizes.iter().copied().fold(f64::INFINITY, f64::min),
+            VectorNorm::NonZero => sizes.iter().filter(|&&x| x != 0.0).count() as f64,
+        }
+    }
+    let orders = [1.0, 2.0, 3.0, 1.5, -1.5].map(VectorNorm::P);
+    for order in orders
+        .into_iter()
+        .chain([VectorNorm::Inf, VectorNorm::NegInf])
+    {
+        let of_rows = move |sizes: Vec<f64>| {
+            let lengths = sizes.chunks(3).map(|row| length(row, order));
+            vec![Array::from_vec(lengths.collect(), [2])]
+        };
         let of = Sample::new(
             "vector_norm",
-            move |x| vec![vector_norm(&x[0], VectorNorm::P(p), 1)],
-            move |x| {
-                let sums = x[0].to_vec::<f64>();
-                let sums = sums
-                    .chunks(3)
-                    .map(|x| x.iter().map(|x| x.abs().powf(p)).sum::<f64>().powf(1.0 / p));
-                vec![bibun_array::Array::from_vec(sums.collect(), [2])]
-            },
+            move |x| vec![vector_norm(&x[0], order, 1)],
+            move |x| of_rows(x[0].to_vec::<f64>()),
         );
         samples.push(of.input([2, 3], 0.3..2.0));
+        samples.push(Sample::of_complex(
+            "vector_norm",
+            &[([2, 3].into(), [0.4..1.6, -1.3..1.2])],
+            move |x| vec![vector_norm(&x[0], order, 1)],
+            move |x| {
+                let x = x[0].to_vec::<Complex<f64>>().into_iter();
+                of_rows(x.map(|x| x.norm()).collect())
+            },
+        ));
     }
     samples
 }
@@ -324,6 +365,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
 mod tests {
     use super::*;
     use crate::{attempt, grad};
+    use bibun_array::Complex;
 
     #[test]
     fn zeros_have_the_gradient_zero() {
@@ -335,6 +377,24 @@ mod tests {
                 assert!((g[1] - x[1] / 4.0).abs() < 1e-15, "{p} {x:?}");
             }
         }
+        let zero = Complex::new(0.0, 0.0);
+        for p in [1.0, 1.5, 2.0, 3.0] {
+            let x = Variable::new([zero, Complex::new(0.0, 4.0)]);
+            let g = grad(|x| vector_norm(x, VectorNorm::P(p), ..), &x);
+            let expected = Complex::new(0.0, 1.0);
+            let [first, second] = g.to_vec::<Complex<f64>>()[..] else {
+                panic!("{g:?}");
+            };
+            assert!(
+                first == zero && (second - expected).norm() < 1e-15,
+                "{p} {g:?}"
+            );
+            let g = grad(|x| vector_norm(x, VectorNorm::P(p), ..), &(x * 0.0));
+            assert_eq!(g.to_vec::<Complex<f64>>(), [zero; 2], "{p}");
+        }
+        let x = [zero, Complex::new(0.0, 4.0)];
+        let count = vector_norm(Variable::new(x), VectorNorm::NonZero, ..);
+        assert_eq!(count.item::<f64>(), 1.0);
         assert_eq!(
             vector_norm([0.0, 2.0], VectorNorm::P(-1.0), ..).item::<f64>(),
             0.0

@@ -3,12 +3,15 @@
 use bibun_array::{Array, keep_dims, normalize_axis};
 
 use super::matrices::{expect_matrices, expect_square, in_batch, t};
+#[cfg(test)]
+use super::reference::Matrix;
 use super::solve::inv;
 use crate::call::composite;
 use crate::error::{Error, mismatch, raise};
 use crate::functions::{
-    broadcast_to, clip, concat, constant_beside, diagonal, expand_dims, matmul, mean, moveaxis,
-    ones_like, pad, pow, reshape, slice, sqrt, stack, to_float, to_number,
+    broadcast_to, clip, complex, concat, conj, constant_beside, diagonal, expand_dims, imag,
+    matmul, mean, moveaxis, ones_like, pad, pow, real, reshape, slice, sqrt, stack,
+    to_differentiable, to_number,
 };
 use crate::variable::Variable;
 
@@ -250,7 +253,8 @@ fn product_of(xs: &[Variable], splits: &[Vec<usize>], first: usize, last: usize)
 
 /// Returns the powers of numbers from `n - 1` to 0 (or, if it is `increasing`, from 0), as rows.
 ///
-/// Shapes: x `[.., m]` → `[.., m, n]`. Types: floats; integers give f64. Gradient: that of the powers, 0 for the power 0.
+/// Shapes: x `[.., m]` → `[.., m, n]`. Types: floats and complex numbers; integers give f64. Gradient: that of the powers,
+/// 0 for the power 0.
 /// Source: `numpy.vander`; PyTorch's is increasing.
 ///
 /// # Panics
@@ -263,7 +267,7 @@ fn product_of(xs: &[Variable], splits: &[Vec<usize>], first: usize, last: usize)
 #[track_caller]
 pub fn vander(x: impl Into<Variable>, n: usize, increasing: bool) -> Variable {
     let _whole = composite("vander");
-    let x = to_float(x.into());
+    let x = to_differentiable(x.into());
     normalize_axis("vander", -1, x.rank());
     let exponents = (0..n).map(|k| if increasing { k } else { n - 1 - k });
     let power = |k| match k {
@@ -279,9 +283,10 @@ pub fn vander(x: impl Into<Variable>, n: usize, increasing: bool) -> Variable {
 
 /// Computes the covariances of variables, which are rows, over observations, which are columns: the sums of products of
 /// their distances from their means, by the number of observations less `correction` (1 for NumPy's default, which has
-/// no bias).
+/// no bias). Of complex numbers, the second distance is conjugated.
 ///
-/// Shapes: x `[.., variables, observations]` → `[.., variables, variables]`. Types: floats; integers give f64.
+/// Shapes: x `[.., variables, observations]` → `[.., variables, variables]`. Types: floats and complex numbers; integers
+/// give f64.
 /// Gradient: that of the product and the mean. Source: `numpy.cov`.
 ///
 /// # Panics
@@ -300,16 +305,18 @@ pub fn cov(x: impl Into<Variable>, correction: usize) -> Variable {
 
 #[track_caller]
 fn covariances(function: &'static str, x: Variable, correction: usize) -> Variable {
-    let x = to_float(x);
+    let x = to_differentiable(x);
     let [_, count] = expect_matrices(function, &x);
     let apart = &x - mean(&x, keep_dims(-1));
-    matmul(&apart, t(&apart)) / count.saturating_sub(correction) as f64
+    matmul(&apart, t(conj(&apart))) / count.saturating_sub(correction) as f64
 }
 
 /// Computes the correlation coefficients of variables, which are rows: covariances by the deviations of both.
 ///
-/// Shapes: x `[.., variables, observations]` → `[.., variables, variables]`. Types: floats; integers give f64.
-/// Gradient: that of [`cov`] and the quotients, but none of what exceeds -1 and 1 by rounding. Variables that do not vary
+/// Shapes: x `[.., variables, observations]` → `[.., variables, variables]`. Types: floats and complex numbers; integers
+/// give f64.
+/// Gradient: that of [`cov`] and the quotients, but none of what exceeds -1 and 1 by rounding (of complex numbers, each
+/// part). Variables that do not vary
 /// give NaN. Source: `numpy.corrcoef`.
 ///
 /// # Panics
@@ -324,18 +331,23 @@ fn covariances(function: &'static str, x: Variable, correction: usize) -> Variab
 pub fn corrcoef(x: impl Into<Variable>) -> Variable {
     let _whole = composite("corrcoef");
     let covariance = covariances("corrcoef", x.into(), 0);
-    let deviations = sqrt(diagonal(&covariance, 0, [-2, -1]));
+    let deviations = sqrt(real(diagonal(&covariance, 0, [-2, -1])));
     let y = covariance / expand_dims(&deviations, -1) / expand_dims(deviations, -2);
-    clip(y, -1.0, 1.0)
+    let clipped = |part| clip(part, -1.0, 1.0);
+    match y.dtype().is_complex() {
+        true => complex(clipped(real(&y)), clipped(imag(y))),
+        false => clipped(y),
+    }
 }
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
-    use super::reference::{self, Matrix, each};
-    use crate::conformance::Sample;
-    use bibun_array::Array;
+    use super::reference::{each, each_complex};
+    use crate::conformance::{Draw, Sample};
+    use bibun_array::{Array, Complex};
 
     let range = -1.0..1.0;
+    let parts = [range.clone(), range.clone()];
     vec![
         Sample::new(
             "matrix_power",
@@ -349,15 +361,15 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input([2, 3, 3], range.clone()),
         Sample::new(
             "matrix_power",
-            |x| vec![matrix_power(reference::dominant(&x[0]), -2)],
+            |x| vec![matrix_power(&x[0], -2)],
             move |x| {
                 each(x, |x| {
-                    let y = Matrix::dominant(&x[0]).inverse();
+                    let y = x[0].inverse();
                     vec![y.times(&y)]
                 })
             },
         )
-        .input([2, 2], range.clone()),
+        .input([2, 2], Draw::Regular),
         Sample::new(
             "kron",
             |x| vec![kron(&x[0], &x[1])],
@@ -433,25 +445,56 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         Sample::new(
             "corrcoef",
             |x| vec![corrcoef(&x[0])],
-            move |x| {
-                each(x, |x| {
-                    let c = covariance(&x[0], 1.0);
-                    vec![Matrix::of(c.m, c.n, |i, j| {
-                        c.at(i, j) / (c.at(i, i) * c.at(j, j)).sqrt()
-                    })]
-                })
-            },
+            move |x| each(x, |x| vec![correlation(&covariance(&x[0], 1.0))]),
         )
-        .input([2, 4], range),
+        .input([2, 4], range.clone()),
+        Sample::of_complex(
+            "vander",
+            &[([2].into(), parts.clone())],
+            |x| vec![vander(&x[0], 4, true)],
+            |x| {
+                let x = x[0].to_vec::<Complex<f64>>().into_iter();
+                let all = x.flat_map(|x| [Complex::ONE, x, x * x, x * x * x]);
+                vec![Array::from_vec(all.collect(), [2, 4])]
+            },
+        ),
+        Sample::of_complex(
+            "cov",
+            &[([2, 2, 3].into(), parts.clone())],
+            |x| vec![cov(&x[0], 1)],
+            |x| each_complex(x, |x| vec![complex_covariance(&x[0], 1.0)]),
+        ),
+        Sample::of_complex(
+            "corrcoef",
+            &[([2, 4].into(), parts)],
+            |x| vec![corrcoef(&x[0])],
+            |x| each_complex(x, |x| vec![correlation(&complex_covariance(&x[0], 1.0))]),
+        ),
     ]
 }
 
 #[cfg(test)]
-fn covariance(x: &super::reference::Matrix, correction: f64) -> super::reference::Matrix {
+fn covariance(x: &Matrix, correction: f64) -> Matrix {
     let mean = |i: usize| (0..x.n).map(|j| x.at(i, j)).sum::<f64>() / x.n as f64;
-    super::reference::Matrix::of(x.m, x.m, |a, b| {
-        let products = (0..x.n).map(|j| (x.at(a, j) - mean(a)) * (x.at(b, j) - mean(b)));
-        products.sum::<f64>() / (x.n as f64 - correction)
+    let apart = Matrix::of(x.m, x.n, |i, j| x.at(i, j) - mean(i));
+    let products = apart.times(&apart.transposed());
+    products.map(|x| x / (apart.n as f64 - correction))
+}
+
+/// The same of a complex matrix that is given as a real one.
+#[cfg(test)]
+fn complex_covariance(x: &Matrix, correction: f64) -> Matrix {
+    let n = x.n / 2;
+    let mean = |i: usize, j: usize| (0..n).map(|k| x.at(i, k + j / n * n)).sum::<f64>() / n as f64;
+    let apart = Matrix::of(x.m, x.n, |i, j| x.at(i, j) - mean(i, j));
+    let products = apart.times(&apart.transposed());
+    products.map(|x| x / (n as f64 - correction))
+}
+
+#[cfg(test)]
+fn correlation(c: &Matrix) -> Matrix {
+    Matrix::of(c.m, c.n, |i, j| {
+        c.at(i, j) / (c.at(i, i) * c.at(j, j)).sqrt()
     })
 }
 

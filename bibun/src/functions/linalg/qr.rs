@@ -159,19 +159,19 @@ impl MatrixRule for Columns {
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
-    use super::reference::{self, Matrix};
-    use crate::conformance::Sample;
+    use super::reference;
+    use crate::conformance::{Draw, Sample};
 
     let of = |name: &'static str, call: fn(Variable) -> Qr, shape: &[usize]| {
         Sample::new(
             name,
             move |x| {
-                let Qr { q, r } = call(reference::regular(&x[0]));
+                let Qr { q, r } = call(x[0].clone());
                 vec![q, r]
             },
-            |x| reference::each(x, |x| Matrix::regular(&x[0]).qr().to_vec()),
+            |x| reference::each(x, |x| x[0].qr().to_vec()),
         )
-        .input(shape, -1.0..1.0)
+        .input(shape, Draw::Regular)
     };
     vec![
         of("qr", |a| qr(a), &[3, 3]),

@@ -1,9 +1,8 @@
-//! Samples of matrices, and what is computed of them by plain loops in f64.
+//! What is computed of matrices by plain loops in f64.
 
 use bibun_array::{Array, Complex};
 
-use crate::Variable;
-use crate::conformance::beside;
+use crate::conformance::Draw;
 
 /// A matrix in rows.
 #[derive(Clone, Debug)]
@@ -13,47 +12,14 @@ pub(crate) struct Matrix {
     pub(crate) x: Vec<f64>,
 }
 
-// ----- matrices that are made of random elements in -1..1, and the same of Variables
+/// Complex matrices far from singular: how their parts are drawn.
+pub(crate) const REGULAR: [Draw; 2] = [Draw::Regular, Draw::Uniform(-0.25..0.25)];
 
-fn plus(x: &Variable, constant: impl Fn(usize, usize) -> f64) -> Variable {
-    let shape = x.shape();
-    let (m, n) = (shape[shape.rank() - 2], shape[shape.rank() - 1]);
-    let constant = Matrix::of(m, n, constant);
-    x * 0.25 + beside(&[x.clone()], Array::from_vec(constant.x, [m, n])).cast(x.dtype())
-}
+/// Complex matrices with singular values that are far from each other and from zero.
+pub(crate) const SEPARATED: [Draw; 2] = [Draw::Separated, Draw::Uniform(-0.1..0.1)];
 
 fn is_diagonal(i: usize, j: usize) -> f64 {
     if i == j { 1.0 } else { 0.0 }
-}
-
-fn cyclic(m: usize) -> impl Fn(usize, usize) -> f64 {
-    move |i, j| if (i + 1) % m == j { 1.0 } else { 0.0 }
-}
-
-fn graded(i: usize, j: usize) -> f64 {
-    is_diagonal(i, j) * (1.0 + i as f64)
-}
-
-/// Far from singular, with a large diagonal.
-pub(crate) fn dominant(x: &Variable) -> Variable {
-    plus(x, is_diagonal)
-}
-
-/// Far from singular, but its rows must be exchanged.
-pub(crate) fn regular(x: &Variable) -> Variable {
-    plus(x, cyclic(x.shape()[x.rank() - 2]))
-}
-
-/// With eigenvalues and singular values that are far from each other and from zero.
-pub(crate) fn separated(x: &Variable) -> Variable {
-    plus(x, graded)
-}
-
-/// Positive definite, but for the parts that do not count: not symmetric.
-pub(crate) fn positive(x: &Variable) -> Variable {
-    let a = dominant(x);
-    let skew = x - x.swapaxes(-1, -2);
-    a.matmul(a.swapaxes(-1, -2)) + skew
 }
 
 impl Matrix {
@@ -66,25 +32,10 @@ impl Matrix {
         self.x[i * self.n + j]
     }
 
-    fn plus(&self, constant: impl Fn(usize, usize) -> f64) -> Self {
-        Self::of(self.m, self.n, |i, j| 0.25 * self.at(i, j) + constant(i, j))
-    }
-
-    pub(crate) fn dominant(&self) -> Self {
-        self.plus(is_diagonal)
-    }
-    pub(crate) fn regular(&self) -> Self {
-        self.plus(cyclic(self.m))
-    }
-    pub(crate) fn separated(&self) -> Self {
-        self.plus(graded)
-    }
-    pub(crate) fn positive(&self) -> Self {
-        let a = self.dominant();
-        a.times(&a.transposed())
-    }
-    pub(crate) fn symmetric(&self) -> Self {
-        Self::of(self.n, self.n, |i, j| (self.at(i, j) + self.at(j, i)) / 2.0)
+    /// The absolute values of the complex elements of a matrix that is given as a real one.
+    pub(crate) fn sizes(&self) -> Self {
+        let (m, n) = (self.m / 2, self.n / 2);
+        Self::of(m, n, |i, j| self.at(i, j).hypot(self.at(i + m, j)))
     }
 
     // ----- arithmetic
@@ -97,24 +48,17 @@ impl Matrix {
             (0..self.n).map(|k| self.at(i, k) * b.at(k, j)).sum()
         })
     }
-    pub(crate) fn lower(&self) -> Self {
-        Self::of(
-            self.m,
-            self.n,
-            |i, j| if j <= i { self.at(i, j) } else { 0.0 },
-        )
-    }
     pub(crate) fn map(&self, f: impl Fn(f64) -> f64) -> Self {
         Self::of(self.m, self.n, |i, j| f(self.at(i, j)))
     }
 
     pub(crate) fn cholesky(&self) -> Self {
-        let (n, a) = (self.n, self.symmetric());
+        let n = self.n;
         let mut l = Self::of(n, n, |_, _| 0.0);
         for j in 0..n {
             for i in j..n {
                 let known: f64 = (0..j).map(|k| l.at(i, k) * l.at(j, k)).sum();
-                let rest = a.at(i, j) - known;
+                let rest = self.at(i, j) - known;
                 l.x[i * n + j] = if i == j {
                     rest.sqrt()
                 } else {
@@ -181,11 +125,11 @@ impl Matrix {
         [p, l, u]
     }
 
-    /// The eigenvalues of the symmetric part in ascending order, and the eigenvectors, whose largest elements are
+    /// The eigenvalues of a symmetric matrix in ascending order, and the eigenvectors, whose largest elements are
     /// positive.
     pub(crate) fn eigh(&self) -> [Self; 2] {
         let n = self.n;
-        let mut a = self.symmetric();
+        let mut a = self.clone();
         let mut v = Self::of(n, n, is_diagonal);
         for _ in 0..60 {
             for p in 0..n {
@@ -294,11 +238,11 @@ pub(crate) fn each(x: &[Array], f: impl Fn(&[Matrix]) -> Vec<Matrix>) -> Vec<Arr
     (0..results[0].len()).map(of).collect()
 }
 
-/// Does the same for complex arrays, as the real matrices `[[a, -b], [b, a]]` for `a + i b`: their products, sums and
-/// inverses are those of complex matrices.
-pub(crate) fn each_complex(x: &[Array], f: impl Fn(&[Matrix]) -> Vec<Matrix>) -> Vec<Array> {
+/// Does the same for complex arrays, which are given as the real matrices `[[a, -b], [b, a]]` for `a + i b`: their
+/// products, sums and inverses are those of complex matrices, and their singular values, each twice.
+pub(crate) fn each_embedded(x: &[Array], f: impl Fn(&[Matrix]) -> Vec<Matrix>) -> Vec<Array> {
     let parts: Vec<Array> = x.iter().flat_map(|x| [x.real(), x.imag()]).collect();
-    let y = each(&parts, |parts| {
+    each(&parts, |parts| {
         let whole = parts.chunks(2).map(|parts| {
             let (a, b) = (&parts[0], &parts[1]);
             Matrix::of(2 * a.m, 2 * a.n, |i, j| match (i < a.m, j < a.n) {
@@ -308,7 +252,14 @@ pub(crate) fn each_complex(x: &[Array], f: impl Fn(&[Matrix]) -> Vec<Matrix>) ->
                 (false, false) => a.at(i - a.m, j - a.n),
             })
         });
-        let y = f(&whole.collect::<Vec<_>>()).into_iter();
+        f(&whole.collect::<Vec<_>>())
+    })
+}
+
+/// Does the same for results that are such matrices, too.
+pub(crate) fn each_complex(x: &[Array], f: impl Fn(&[Matrix]) -> Vec<Matrix>) -> Vec<Array> {
+    let y = each_embedded(x, |x| {
+        let y = f(x).into_iter();
         y.flat_map(|y| {
             [0, y.m / 2].map(|down| Matrix::of(y.m / 2, y.n / 2, |i, j| y.at(i + down, j)))
         })
@@ -340,14 +291,6 @@ pub(crate) fn complex_determinants(x: &Array) -> Array {
     let all = x.to_vec::<Complex<f64>>();
     let dets = all.chunks(n * n).map(|x| det(x, n)).collect();
     Array::from_vec(dets, x.shape()[..x.rank() - 2].to_vec())
-}
-
-/// A complex array as [`regular`] makes it of a Variable.
-pub(crate) fn complex_regular(x: &Array) -> Array {
-    let shape = x.shape();
-    let (m, n) = (shape[shape.rank() - 2], shape[shape.rank() - 1]);
-    let constant = Array::from_vec(Matrix::of(m, n, cyclic(m)).x, [m, n]);
-    x.multiply(0.25) + constant.cast(x.dtype())
 }
 
 /// Drops the axes of matrices of one element.

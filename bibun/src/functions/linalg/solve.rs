@@ -224,18 +224,19 @@ impl MatrixRule for Inverse {
         [da.map(|da| -product3(&y, da, &y)), None]
     }
 }
+
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
-    use super::reference::{self, Matrix};
-    use crate::conformance::Sample;
+    use super::reference::{self, each, each_complex};
+    use crate::conformance::{Draw, Sample};
 
     let sample = |a: &[usize], b: &[usize]| {
         Sample::new(
             "solve",
-            |x| vec![solve(reference::regular(&x[0]), &x[1])],
-            |x| reference::each(x, |x| vec![Matrix::regular(&x[0]).solve(&x[1])]),
+            |x| vec![solve(&x[0], &x[1])],
+            |x| each(x, |x| vec![x[0].solve(&x[1])]),
         )
-        .input(a, -1.0..1.0)
+        .input(a, Draw::Regular)
         .input(b, -1.0..1.0)
     };
     vec![
@@ -243,43 +244,35 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         sample(&[2, 2, 2], &[2, 2, 1]),
         Sample::new(
             "solve",
-            |x| vec![solve(reference::regular(&x[0]), &x[1])],
+            |x| vec![solve(&x[0], &x[1])],
             |x| {
-                let b = x[1].expand_dims(1);
-                let y = reference::each(&[x[0].clone(), b], |x| {
-                    vec![Matrix::regular(&x[0]).solve(&x[1])]
-                });
-                vec![y[0].reshape([3])]
+                let x = [x[0].clone(), x[1].expand_dims(1)];
+                let y = each(&x, |x| vec![x[0].solve(&x[1])]);
+                vec![reference::vector(&y[0])]
             },
         )
-        .input([3, 3], -1.0..1.0)
+        .input([3, 3], Draw::Regular)
         .input([3], -1.0..1.0),
         Sample::new(
             "inv",
-            |x| vec![inv(reference::regular(&x[0]))],
-            |x| reference::each(x, |x| vec![Matrix::regular(&x[0]).inverse()]),
+            |x| vec![inv(&x[0])],
+            |x| each(x, |x| vec![x[0].inverse()]),
         )
-        .input([2, 3, 3], -1.0..1.0),
+        .input([2, 3, 3], Draw::Regular),
         Sample::of_complex(
             "solve",
             &[
-                ([2, 3, 3].into(), [-1.0..1.0, -1.0..1.0]),
-                ([2, 3, 2].into(), [-1.0..1.0, -1.0..1.0]),
+                ([2, 3, 3].into(), reference::REGULAR),
+                ([2, 3, 2].into(), [-1.0..1.0, -1.0..1.0].map(Draw::Uniform)),
             ],
-            |x| vec![solve(reference::regular(&x[0]), &x[1])],
-            |x| {
-                let x = [reference::complex_regular(&x[0]), x[1].clone()];
-                reference::each_complex(&x, |x| vec![x[0].solve(&x[1])])
-            },
+            |x| vec![solve(&x[0], &x[1])],
+            |x| each_complex(x, |x| vec![x[0].solve(&x[1])]),
         ),
         Sample::of_complex(
             "inv",
-            &[([3, 3].into(), [-1.0..1.0, -1.0..1.0])],
-            |x| vec![inv(reference::regular(&x[0]))],
-            |x| {
-                let x = [reference::complex_regular(&x[0])];
-                reference::each_complex(&x, |x| vec![x[0].inverse()])
-            },
+            &[([3, 3].into(), reference::REGULAR)],
+            |x| vec![inv(&x[0])],
+            |x| each_complex(x, |x| vec![x[0].inverse()]),
         ),
     ]
 }

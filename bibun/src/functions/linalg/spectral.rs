@@ -3,7 +3,9 @@
 use bibun_array::linalg::Spectral;
 use bibun_array::{Array, keep_dims};
 
-use super::matrices::{expect_square, expect_success, first_columns, first_rows, info, t, widened};
+use super::matrices::{
+    expect_square, expect_success, first_columns, first_rows, info, t, widened, widened_or_complex,
+};
 use crate::call::composite;
 use crate::context::Context;
 use crate::error::{Error, raise};
@@ -161,8 +163,10 @@ impl MatrixRule for OfEigenvalues {
 
 /// Computes the exponential of matrices, `Σ aᵏ / k!`.
 ///
-/// Shapes: a `[.., n, n]` → the same. Types: floats; integers give f64. 16-bit floats are computed in f32.
-/// Gradient: by the exponential of `[[aᵀ, gy], [0, aᵀ]]`, whose upper right part it is, so all derivatives exist.
+/// Shapes: a `[.., n, n]` → the same. Types: floats and complex numbers; integers give f64. 16-bit floats are computed
+/// in f32.
+/// Gradient: by the exponential of `[[aᵀ, gy], [0, aᵀ]]`, whose upper right part it is, so all derivatives exist; of complex
+/// numbers with `aᴴ`.
 /// Source: N. Higham, "The scaling and squaring method for the matrix exponential revisited", 2005; R. Mathias, 1996, for
 /// the derivative; `scipy.linalg.expm`. A matrix that is not finite makes its result NaN.
 ///
@@ -179,7 +183,7 @@ pub fn expm(a: impl Into<Variable>) -> Variable {
     let _whole = composite("expm");
     let a = a.into();
     expect_square("expm", &a);
-    let (a, dtype) = widened(a);
+    let (a, dtype) = widened_or_complex(a);
     cast(exponential(a), dtype)
 }
 
@@ -217,6 +221,9 @@ impl MatrixRule for Exponential {
     fn name(&self) -> &'static str {
         "expm"
     }
+    fn takes_complex(&self) -> bool {
+        true
+    }
     fn saves(&self, _: Needs<'_>) -> Saved {
         Saved::NOTHING.input(0)
     }
@@ -236,8 +243,8 @@ impl MatrixRule for Exponential {
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
-    use super::reference::{self, Matrix};
-    use crate::conformance::Sample;
+    use super::reference;
+    use crate::conformance::{Draw, Sample};
 
     let of = |name: &'static str,
               call: fn(Variable) -> Variable,
@@ -245,10 +252,10 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
               shape: &[usize]| {
         Sample::new(
             name,
-            move |x| vec![call(reference::positive(&x[0]))],
-            move |x| reference::each(x, |x| vec![Matrix::positive(&x[0]).spectral(value)]),
+            move |x| vec![call(x[0].clone())],
+            move |x| reference::each(x, |x| vec![x[0].spectral(value)]),
         )
-        .input(shape, -1.0..1.0)
+        .input(shape, Draw::PositiveDefinite)
     };
     vec![
         of("sqrtm", |a| sqrtm(a), f64::sqrt, &[3, 3]),
@@ -266,6 +273,12 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             |x| reference::each(x, |x| vec![x[0].exponential()]),
         )
         .input([2, 3, 3], -1.0..1.0),
+        Sample::of_complex(
+            "expm",
+            &[([2, 3, 3].into(), [-1.0..1.0, -1.0..1.0])],
+            |x| vec![expm(&x[0])],
+            |x| reference::each_complex(x, |x| vec![x[0].exponential()]),
+        ),
     ]
 }
 

@@ -3,12 +3,17 @@
 use bibun_array::Array;
 
 use super::eigh::quotient;
-use super::matrices::{beside, expect_matrices, expect_success, info, product3, t, widened};
+use super::matrices::{
+    beside, expect_matrices, expect_success, info, product3, t, widened, widened_or_complex,
+};
 use crate::call::composite;
 use crate::context::Context;
 use crate::function::{Fixed, Needs, Saved, Spec, no_rule};
 use crate::functions::families::{MatrixRule, OfMatrices};
-use crate::functions::{cast, diag, diagonal, expand_dims, matmul, sum};
+use crate::functions::{
+    cast, concat, constant_beside, diag, diagonal, expand_dims, imag, matmul, mean, real, reshape,
+    sum, where_,
+};
 use crate::variable::Variable;
 
 /// The factors of [`svd`].
@@ -76,7 +81,11 @@ fn decomposition(function: &'static str, a: Variable, full: bool) -> Svd {
     let [m, n] = expect_matrices(function, &a);
     let (a, dtype) = widened(a);
     let full = full && m != n;
-    let [u, s, vt, info] = OfMatrices::of(Decomposition { full }, [a]);
+    let rule = Decomposition {
+        full,
+        ..Decomposition::THIN
+    };
+    let [u, s, vt, info] = OfMatrices::of(rule, [a]);
     expect_success(function, &info, |_| {
         unreachable!("there is no other number")
     });
@@ -86,7 +95,8 @@ fn decomposition(function: &'static str, a: Variable, full: bool) -> Svd {
 
 /// Computes the singular values of [`svd`] alone.
 ///
-/// Shapes: a `[.., m, n]` → `[.., min(m, n)]`. Types: as [`svd`].
+/// Shapes: a `[.., m, n]` → `[.., min(m, n)]`. Types: floats; complex numbers, whose values are real; integers give f64.
+/// 16-bit floats are computed in f32.
 /// Gradient: `u diag(gs) vt`; of equal values that of one order, of zeros that of one sign. Second derivatives are
 /// those of [`svd`]. Source: `numpy.linalg.svdvals`.
 ///
@@ -107,30 +117,78 @@ pub fn svdvals(a: impl Into<Variable>) -> Variable {
 #[track_caller]
 pub(super) fn checked_values(function: &'static str, a: Variable) -> Variable {
     expect_matrices(function, &a);
-    let (a, dtype) = widened(a);
-    let [s, info] = values(a);
+    let (a, dtype) = widened_or_complex(a);
+    let [s, info] = match dtype.is_complex() {
+        true => complex_values(a),
+        false => values(a),
+    };
     expect_success(function, &info, |_| {
         unreachable!("there is no other number")
     });
-    cast(s, dtype)
+    cast(s, dtype.to_real())
 }
 
 /// Returns singular values, and what was found, in the dtype of computation.
 pub(super) fn values(a: Variable) -> [Variable; 2] {
-    OfMatrices::of(Values, [a])
+    OfMatrices::of(Values { repeats: 1 }, [a])
+}
+
+/// Returns those of complex matrices `b + i c`: of the real ones `[[b, -c], [c, b]]`, which have each of them twice.
+fn complex_values(a: Variable) -> [Variable; 2] {
+    let (b, c) = (real(&a), imag(a));
+    let above = concat([&b, &-&c], -1);
+    let below = concat([c, b], -1);
+    let whole = concat([above, below], -2);
+    let [s, info] = OfMatrices::of(Values { repeats: 2 }, [whole]);
+    let shape = s.shape();
+    let (front, count) = (&shape[..shape.rank() - 1], shape[shape.rank() - 1]);
+    [
+        mean(reshape(s, [front, &[count / 2, 2]].concat()), -1),
+        info,
+    ]
 }
 
 /// Returns the thin decomposition, and what was found, in the dtype of computation.
 pub(super) fn thin(a: Variable) -> [Variable; 4] {
-    OfMatrices::of(Decomposition { full: false }, [a])
+    OfMatrices::of(Decomposition::THIN, [a])
 }
 
 #[derive(Clone, Debug)]
 struct Decomposition {
     full: bool,
+    /// How often each value comes, whatever the matrix is. What is asked of its left and right vectors does not depend on
+    /// how they are turned together, so that they only turn against each other.
+    repeats: usize,
 }
 
 impl Decomposition {
+    const THIN: Self = Self {
+        full: false,
+        repeats: 1,
+    };
+
+    /// Returns where i and j count the same value, for all of them.
+    fn is_same(&self, s: &Variable) -> Variable {
+        let k = s.shape()[s.rank() - 1];
+        let value = |i: usize| i / self.repeats;
+        let is_same = (0..k * k).map(|at| value(at / k) == value(at % k));
+        let is_same = Array::from_vec(is_same.collect::<Vec<bool>>(), [k, k]);
+        constant_beside(&[s], is_same)
+    }
+
+    /// Returns `x[i, j] / (s[j]² - s[i]²)`, with zeros for the same value.
+    fn by_gaps(&self, x: Variable, s: &Variable) -> Variable {
+        let (i, j) = (expand_dims(s, -1), expand_dims(s, -2));
+        let gaps = (&j - &i) * (j + i);
+        quotient(where_(self.is_same(s), 0.0, x), gaps)
+    }
+
+    /// Returns `x[i, j] / 2 (s[j] + s[i])` for the same value, with zeros for others.
+    fn by_sums(&self, x: Variable, s: &Variable) -> Variable {
+        let sums = (expand_dims(s, -1) + expand_dims(s, -2)) * 2.0;
+        quotient(where_(self.is_same(s), x, 0.0), sums)
+    }
+
     fn expect_thin(&self) {
         if self.full {
             no_rule(
@@ -140,14 +198,6 @@ impl Decomposition {
             );
         }
     }
-}
-
-/// Returns `x[i, j] / (s[j]² - s[i]²)`, with zeros on the diagonal.
-fn by_gaps(x: Variable, s: &Variable) -> Variable {
-    let (i, j) = (expand_dims(s, -1), expand_dims(s, -2));
-    let gaps = (&j - &i) * (j + i);
-    let beside_diagonal = &x - diag(diagonal(&x, 0, [-2, -1]), 0);
-    quotient(beside_diagonal, gaps)
 }
 
 /// Returns columns scaled by numbers.
@@ -196,9 +246,13 @@ impl MatrixRule for Decomposition {
         let (u, s, vt) = (cx.output(0), cx.output(1), cx.output(2));
         let of_u = matmul(t(&u), &gu);
         let of_v = matmul(&vt, t(&gvt));
-        let of_u = by_gaps(&of_u - t(&of_u), &s);
-        let of_v = by_gaps(&of_v - t(&of_v), &s);
-        let inner = columns(of_u, &s) + diag(gs, 0) + rows(of_v, &s);
+        let (of_u, of_v) = (&of_u - t(&of_u), &of_v - t(&of_v));
+        let turn = (self.repeats > 1).then(|| self.by_sums(&of_u - &of_v, &s));
+        let (of_u, of_v) = (self.by_gaps(of_u, &s), self.by_gaps(of_v, &s));
+        let mut inner = columns(of_u, &s) + diag(gs, 0) + rows(of_v, &s);
+        if let Some(turn) = turn {
+            inner += turn;
+        }
         let mut ga = product3(&u, inner, &vt);
         let shape = cx.input_shape(0);
         let (m, n) = (shape[shape.rank() - 2], shape[shape.rank() - 1]);
@@ -220,11 +274,13 @@ impl MatrixRule for Decomposition {
         let (u, s, vt) = (cx.output(0), cx.output(1), cx.output(2));
         let inner = product3(t(&u), &da, t(&vt));
         let ds = diagonal(&inner, 0, [-2, -1]);
-        let of_u = by_gaps(
-            columns(inner.clone(), &s) + t(columns(inner.clone(), &s)),
-            &s,
-        );
-        let of_v = by_gaps(rows(inner.clone(), &s) + t(rows(inner, &s)), &s);
+        let scaled = [columns(inner.clone(), &s), rows(inner.clone(), &s)];
+        let [mut of_u, mut of_v] = scaled.map(|x| self.by_gaps(&x + t(&x), &s));
+        if self.repeats > 1 {
+            let turn = self.by_sums(&inner - t(&inner), &s);
+            of_u += &turn;
+            of_v -= turn;
+        }
         let mut du = matmul(&u, of_u);
         let mut dv = matmul(t(&vt), of_v);
         let shape = cx.input_shape(0);
@@ -244,11 +300,18 @@ fn quotient_of_columns(x: Variable, s: &Variable) -> Variable {
 }
 
 #[derive(Clone, Debug)]
-struct Values;
+struct Values {
+    /// As in [`Decomposition`].
+    repeats: usize,
+}
 
 impl Values {
-    fn vectors(cx: &Context<'_>) -> [Variable; 2] {
-        let [u, _, vt, _] = thin(cx.input(0));
+    fn vectors(&self, cx: &Context<'_>) -> [Variable; 2] {
+        let rule = Decomposition {
+            repeats: self.repeats,
+            ..Decomposition::THIN
+        };
+        let [u, _, vt, _] = OfMatrices::of(rule, [cx.input(0)]);
         [u, vt]
     }
 }
@@ -272,12 +335,12 @@ impl MatrixRule for Values {
         bibun_array::linalg::svdvals(&a)
     }
     fn vjp(&self, cx: &Context<'_>, [gs, _]: [Variable; 2]) -> [Option<Variable>; 1] {
-        let [u, vt] = Self::vectors(cx);
+        let [u, vt] = self.vectors(cx);
         [Some(matmul(columns(u, &gs), vt))]
     }
     fn jvp(&self, cx: &Context<'_>, [da]: [Option<Variable>; 1]) -> [Option<Variable>; 2] {
         let Some(da) = da else { return [None, None] };
-        let [u, vt] = Self::vectors(cx);
+        let [u, vt] = self.vectors(cx);
         [Some(sum(u * matmul(da, t(vt)), -2)), None]
     }
 }
@@ -285,33 +348,47 @@ impl MatrixRule for Values {
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use super::reference::{self, Matrix, vector};
-    use crate::conformance::Sample;
+    use crate::conformance::{Draw, Sample};
 
     let of = |shape: &[usize]| {
         Sample::new(
             "svd",
             |x| {
-                let Svd { u, s, vt } = svd(reference::separated(&x[0]));
+                let Svd { u, s, vt } = svd(&x[0]);
                 vec![u, s, vt]
             },
             |x| {
-                let mut y = reference::each(x, |x| Matrix::separated(&x[0]).svd().to_vec());
+                let mut y = reference::each(x, |x| x[0].svd().to_vec());
                 y[1] = vector(&y[1]);
                 y
             },
         )
-        .input(shape, -1.0..1.0)
+        .input(shape, Draw::Separated)
     };
     let values = |shape: &[usize]| {
         Sample::new(
             "svdvals",
-            |x| vec![svdvals(reference::separated(&x[0]))],
+            |x| vec![svdvals(&x[0])],
             |x| {
-                let y = reference::each(x, |x| vec![Matrix::separated(&x[0]).svd()[1].clone()]);
+                let y = reference::each(x, |x| vec![x[0].svd()[1].clone()]);
                 vec![vector(&y[0])]
             },
         )
-        .input(shape, -1.0..1.0)
+        .input(shape, Draw::Separated)
+    };
+    let complex_values = |shape: &[usize]| {
+        Sample::of_complex(
+            "svdvals",
+            &[(shape.into(), reference::SEPARATED)],
+            |x| vec![svdvals(&x[0])],
+            |x| {
+                let y = reference::each_embedded(x, |x| {
+                    let [_, s, _] = x[0].svd();
+                    vec![Matrix::of(s.m / 2, 1, |i, _| s.at(2 * i, 0))]
+                });
+                vec![vector(&y[0])]
+            },
+        )
     };
     vec![
         of(&[3, 3]),
@@ -319,19 +396,21 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         of(&[2, 4]),
         values(&[3, 3]),
         values(&[2, 2, 3]),
+        complex_values(&[2, 2]),
+        complex_values(&[2, 2, 3]),
         Sample::new(
             "svd_full",
             |x| {
-                let Svd { u, s, vt } = svd_full(reference::separated(&x[0]));
+                let Svd { u, s, vt } = svd_full(&x[0]);
                 vec![u, s, vt]
             },
             |x| {
-                let mut y = reference::each(x, |x| Matrix::separated(&x[0]).svd().to_vec());
+                let mut y = reference::each(x, |x| x[0].svd().to_vec());
                 y[1] = vector(&y[1]);
                 y
             },
         )
-        .input([2, 2], -1.0..1.0),
+        .input([2, 2], Draw::Separated),
     ]
 }
 

@@ -2,12 +2,12 @@
 
 use bibun_array::{Array, Triangle};
 
+use super::matrices::{expect_square, in_batch, pair, t};
 use crate::call::composite;
 use crate::context::Context;
-use crate::error::mismatch;
 use crate::function::{Fixed, Needs, Saved, Spec};
 use crate::functions::families::{MatrixRule, OfMatrices, sum_of};
-use crate::functions::{broadcast_to, cast, matmul, swapaxes, to_differentiable, tril, triu};
+use crate::functions::{matmul, tril, triu};
 use crate::variable::Variable;
 
 /// Returns the part of x that counts.
@@ -22,20 +22,20 @@ fn part(triangle: Triangle, x: Variable) -> Variable {
 ///
 /// For the transposed system, pass `a.swapaxes(-1, -2)` and the other triangle.
 ///
-/// Shapes: a `[.., n, n]`, b `[.., n, m]`, whose axes in front broadcast → `[.., n, m]`.
-/// Types: floats and complex numbers, promoted; integers give f64.
+/// Shapes: a `[.., n, n]`, b `[.., n, m]`, whose axes in front broadcast → `[.., n, m]`; or b `[n]` → `[.., n]`.
+/// Types: floats and complex numbers, promoted; integers give f64. 16-bit floats are computed in f32.
 /// Gradient: `gb = a⁻ᵀ gy` to b, and the triangle of `-gb yᵀ` to a; of complex numbers `a⁻ᴴ gy` and `-gb yᴴ`.
 /// Source: M. B. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
 /// differentiation", 2008; `torch.linalg.solve_triangular`.
 ///
 /// # Panics
-/// Panics if the shapes do not fit.
+/// Panics if a is not square, or the shapes do not fit.
 ///
 /// ```
 /// use bibun::functions::{triangular_solve, Triangle};
 /// use bibun::Variable;
 /// let a = Variable::new([[2.0, 0.0], [1.0, 4.0]]);
-/// let x = triangular_solve(&a, [[2.0], [9.0]], Triangle::Lower);
+/// let x = triangular_solve(&a, [2.0, 9.0], Triangle::Lower);
 /// assert_eq!(x.to_vec::<f64>(), [1.0, 2.0]);
 /// ```
 #[track_caller]
@@ -45,33 +45,11 @@ pub fn triangular_solve(
     triangle: Triangle,
 ) -> Variable {
     let _whole = composite("triangular_solve");
-    let (a, b) = (to_differentiable(a.into()), to_differentiable(b.into()));
-    let dtype = a.dtype().promote(b.dtype());
-    let (a_spec, b_spec) = (a.spec(), b.spec());
-    let inputs = [("a [.., n, n]", &a_spec), ("b [.., n, m]", &b_spec)];
-    let ([.., n, columns], [.., rows, m]) = (&a_spec.shape[..], &b_spec.shape[..]) else {
-        mismatch(
-            "triangular_solve",
-            &inputs,
-            "both must have two axes or more",
-        );
-    };
-    if n != columns || n != rows {
-        let must = "a must be square, with as many rows as b";
-        mismatch("triangular_solve", &inputs, must);
-    }
-    let front = |spec: &Spec| bibun_array::Shape::new(&spec.shape[..spec.shape.rank() - 2]);
-    let Some(batch) = front(&a_spec).broadcast(&front(&b_spec)) else {
-        mismatch(
-            "triangular_solve",
-            &inputs,
-            "the axes in front must broadcast",
-        );
-    };
-    let whole = |last: [usize; 2]| [&batch[..], &last].concat();
-    let a = broadcast_to(cast(a, dtype), whole([*n, *n]));
-    let b = broadcast_to(cast(b, dtype), whole([*n, *m]));
-    TriangularSolve::of(triangle, a, b)
+    let a = a.into();
+    expect_square("triangular_solve", &a);
+    let pair = pair("triangular_solve", a, b.into());
+    let a = in_batch(pair.a.clone(), &pair.batch, 2);
+    pair.result(TriangularSolve::of(triangle, a, pair.b.clone()))
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -102,10 +80,6 @@ impl MatrixRule for TriangularSolve {
             .and(Saved::NOTHING.output(0).only_if(needs[0]))
     }
 
-    fn in_accumulator(&self) -> bool {
-        true
-    }
-
     fn results(&self, [_, b]: [&Spec; 2]) -> [Spec; 1] {
         [b.clone()]
     }
@@ -115,11 +89,10 @@ impl MatrixRule for TriangularSolve {
     }
 
     fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 2] {
-        let gb = Self::of(self.0.transposed(), swapaxes(cx.input(0), -1, -2), gy);
-        let ga = cx.needs(0).then(|| {
-            let y = swapaxes(cx.output(0), -1, -2);
-            part(self.0, -matmul(&gb, y))
-        });
+        let gb = Self::of(self.0.transposed(), t(cx.input(0)), gy);
+        let ga = cx
+            .needs(0)
+            .then(|| part(self.0, -matmul(&gb, t(cx.output(0)))));
         [ga, cx.needs(1).then_some(gb)]
     }
 
@@ -132,58 +105,51 @@ impl MatrixRule for TriangularSolve {
 
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
-    use bibun_array::{DType, Shape};
+    use super::reference::{self, each, each_complex};
+    use crate::conformance::{Draw, Sample};
 
-    use crate::conformance::{Sample, beside};
-
-    // The random matrix over 4 on a diagonal of ones is far from singular.
-    let matrix =
-        |x: &[Variable]| &x[0] * 0.25 + beside(x, Array::eye(3, DType::F64)).cast(x[0].dtype());
-    let reference = |triangle: Triangle| {
-        move |x: &[Array]| {
-            let shape = x[1].shape().clone();
-            let (n, m) = (shape[shape.rank() - 2], shape[shape.rank() - 1]);
-            let (a, b) = (x[0].to_vec::<f64>(), x[1].to_vec::<f64>());
-            let count = shape.size() / (n * m);
-            let shared = a.len() == n * n;
-            let mut y = vec![0.0; b.len()];
-            for k in 0..count {
-                let a = &a[if shared { 0 } else { k * n * n }..][..n * n];
-                for c in 0..m {
-                    for step in 0..n {
-                        let i = if triangle == Triangle::Lower {
-                            step
-                        } else {
-                            n - 1 - step
-                        };
-                        let mut rest = b[k * n * m + i * m + c];
-                        for j in 0..n {
-                            let is_known = if triangle == Triangle::Lower {
-                                j < i
-                            } else {
-                                j > i
-                            };
-                            if is_known {
-                                rest -= 0.25 * a[i * n + j] * y[k * n * m + j * m + c];
-                            }
-                        }
-                        y[k * n * m + i * m + c] = rest / (1.0 + 0.25 * a[i * n + i]);
-                    }
-                }
-            }
-            vec![Array::from_vec(y, shape)]
-        }
-    };
-    let sample = |triangle: Triangle, a: Shape, b: Shape| {
-        let call = move |x: &[Variable]| vec![triangular_solve(matrix(x), &x[1], triangle)];
-        Sample::new("triangular_solve", call, reference(triangle))
-            .input(a, -1.0..1.0)
-            .input(b, -1.0..1.0)
+    let sample = |triangle: Triangle, a: &[usize], b: &[usize]| {
+        Sample::new(
+            "triangular_solve",
+            move |x| vec![triangular_solve(&x[0], &x[1], triangle)],
+            |x| each(x, |x| vec![x[0].solve(&x[1])]),
+        )
+        .input(a, Draw::Triangular(triangle))
+        .input(b, -1.0..1.0)
     };
     vec![
-        sample(Triangle::Lower, [3, 3].into(), [3, 2].into()),
-        sample(Triangle::Upper, [3, 3].into(), [3, 1].into()),
-        sample(Triangle::Lower, [2, 3, 3].into(), [2, 3, 2].into()),
-        sample(Triangle::Upper, [3, 3].into(), [2, 3, 2].into()),
+        sample(Triangle::Lower, &[3, 3], &[3, 2]),
+        sample(Triangle::Upper, &[3, 3], &[3, 1]),
+        sample(Triangle::Lower, &[2, 3, 3], &[2, 3, 2]),
+        sample(Triangle::Upper, &[3, 3], &[2, 3, 2]),
+        Sample::new(
+            "triangular_solve",
+            |x| vec![triangular_solve(&x[0], &x[1], Triangle::Upper)],
+            |x| {
+                let b = x[1].expand_dims(1);
+                let y = each(&[x[0].clone(), b], |x| vec![x[0].solve(&x[1])]);
+                vec![reference::vector(&y[0])]
+            },
+        )
+        .input([2, 3, 3], Draw::Triangular(Triangle::Upper))
+        .input([3], -1.0..1.0),
+        Sample::of_complex(
+            "triangular_solve",
+            &[
+                (
+                    [3, 3].into(),
+                    [
+                        Draw::Triangular(Triangle::Lower),
+                        Draw::Uniform(-0.25..0.25),
+                    ],
+                ),
+                ([3, 2].into(), [-1.0..1.0, -1.0..1.0].map(Draw::Uniform)),
+            ],
+            |x| vec![triangular_solve(&x[0], &x[1], Triangle::Lower)],
+            |x| {
+                let x = [x[0].tril(0), x[1].clone()];
+                each_complex(&x, |x| vec![x[0].solve(&x[1])])
+            },
+        ),
     ]
 }

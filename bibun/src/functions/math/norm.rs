@@ -4,18 +4,19 @@ use bibun_array::{Array, Axes, DType, ops};
 
 use super::reduction::Over;
 use crate::batch::Batched;
+use crate::call::composite;
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::families::{call, element_function, method};
-use crate::functions::{reshape, sum, to_float};
+use crate::functions::{abs, concat, imag, real, reshape, sum, to_differentiable};
 use crate::variable::Variable;
 
-/// Computes the Euclidean norm `√Σ x²` over axes, without overflow or underflow in between.
+/// Computes the Euclidean norm `√Σ |x|²` over axes, without overflow or underflow in between.
 ///
 /// Shapes: x any → without the axes, or with size 1 for them under
 /// [`keep_dims`](bibun_array::keep_dims).
-/// Types: floats; integers and bools give f64.
+/// Types: floats; complex numbers, whose norms are real; integers and bools give f64.
 /// Gradient: `gy x / y`; zero where the norm is zero. Infinite elements get `±gy`, and the finite
 /// ones beside them zero.
 ///
@@ -29,7 +30,17 @@ use crate::variable::Variable;
 /// ```
 #[track_caller]
 pub fn norm(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
-    root_of_squares("norm", to_float(x.into()), axes.into(), 1)
+    let (x, axes) = (to_differentiable(x.into()), axes.into());
+    if !x.dtype().is_complex() {
+        return root_of_squares("norm", x, axes, 1);
+    }
+    let _whole = composite("norm");
+    let (own, _) = axes.resolve("norm", x.rank());
+    // The length of all parts, whose derivatives at zero are not those of sizes.
+    match own.first() {
+        Some(&axis) => root_of_squares("norm", concat([real(&x), imag(x)], axis as isize), axes, 1),
+        None => abs(x),
+    }
 }
 method!(norm, axes: impl Into<Axes>);
 

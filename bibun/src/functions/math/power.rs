@@ -153,8 +153,10 @@ fn complex_power(x: Variable, exponent: f64) -> Variable {
         return ComplexPower::of(x, exponent);
     }
     let mut rest = exponent.abs() as u32;
-    let (mut base, mut product) = (x, None);
-    while rest > 0 {
+    // The power of x may be infinite where its reciprocal is not.
+    let mut base = if exponent < 0.0 { reciprocal(x) } else { x };
+    let mut product = None;
+    loop {
         if rest % 2 == 1 {
             product = Some(match product {
                 None => base.clone(),
@@ -162,13 +164,10 @@ fn complex_power(x: Variable, exponent: f64) -> Variable {
             });
         }
         rest /= 2;
+        if rest == 0 {
+            return product.expect("the exponent is not zero");
+        }
         base = square(base);
-    }
-    let power = product.expect("the exponent is not zero");
-    if exponent < 0.0 {
-        reciprocal(power)
-    } else {
-        power
     }
 }
 

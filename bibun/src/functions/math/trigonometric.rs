@@ -4,8 +4,8 @@ use bibun_array::Number;
 use bibun_array::math::Float;
 
 use crate::call::composite;
-use crate::functions::families::{binary, method, unary};
-use crate::functions::to_float;
+use crate::functions::families::{binary, call, element_function, function_type, method, unary};
+use crate::functions::{complex, imag, real, tanh, to_differentiable, to_float};
 use crate::variable::Variable;
 
 const PI: f64 = std::f64::consts::PI;
@@ -39,20 +39,6 @@ unary! {
         operation: Cos,
         derivative(x; gy): -(gy * x.sin()),
         sample: (-3.0..3.0, f64::cos),
-    }
-
-    /// Computes the tangent of each element; NaN at infinity.
-    ///
-    /// Gradient: `gy (1 + y²)`.
-    ///
-    /// ```
-    /// use bibun::{functions::tan, Variable};
-    /// assert_eq!(tan(Variable::new([0.0])).to_vec::<f64>(), [0.0]);
-    /// ```
-    tan(x) via to_differentiable -> Tan {
-        operation: Tan,
-        derivative(y; gy): gy * (1.0 + y * y),
-        sample: (-1.0..1.0, f64::tan),
     }
 
     /// Computes the inverse sine of each element, in `[-π/2, π/2]`; NaN below -1 and above 1.
@@ -118,6 +104,36 @@ unary! {
         derivative(x; gy): gy * sinc_slope(x),
         sample: (-2.0..2.0, |x| (PI * x).sin() / (PI * x)),
     }
+}
+
+/// Computes the tangent of each element; NaN at infinity.
+///
+/// Shapes: x any → the same.
+/// Types: floats and complex numbers; integers and bools give f64.
+/// Gradient: `gy (1 + y²)`; of complex numbers that of `-i tanh(i x)`, which does not cancel where y comes close to i.
+///
+/// ```
+/// use bibun::{functions::tan, Variable};
+/// assert_eq!(tan(Variable::new([0.0])).to_vec::<f64>(), [0.0]);
+/// ```
+#[track_caller]
+pub fn tan(x: impl Into<Variable>) -> Variable {
+    let x = to_differentiable(x.into());
+    if !x.dtype().is_complex() {
+        return call(Tan::function(), &[], [x]);
+    }
+    let _whole = composite("tan");
+    // By parts, because a product with i makes NaN of an infinite one.
+    let y = tanh(complex(-imag(&x), real(x)));
+    complex(imag(&y), -real(y))
+}
+method!(tan);
+function_type!(tan, 1, Tan);
+
+element_function! {
+    Tan = "tan", [x] [];
+    operation: Tan;
+    derivative(y; gy): gy * (1.0 + y * y);
 }
 
 /// Returns `x - n` for the nearest integer `n`, in radians of half turns, and the sign `(-1)ⁿ`. Any
@@ -218,6 +234,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use crate::conformance::Sample;
     let mut samples = [unary_samples(), binary_samples()].concat();
     samples.extend([
+        Sample::unary("tan", -1.0..1.0, |x| tan(x), f64::tan).of(Tan::function(), &[]),
         Sample::binary("atan2", 0.4..2.0, -2.0..2.0, |a, b| atan2(a, b), f64::atan2),
         Sample::unary("degrees", -2.0..2.0, |x| degrees(x), f64::to_degrees),
         Sample::unary("radians", -200.0..200.0, |x| radians(x), f64::to_radians),
@@ -238,6 +255,46 @@ mod tests {
         assert_finite("tan", |x| tan(x), &points);
         assert_finite("atan", |x| atan(x), &points);
         assert_eq!(gradient(|x| atan(x), 1e200), 0.0);
+    }
+
+    /// Against mpmath: `1 / cos² x`, and its derivative.
+    #[test]
+    fn the_derivative_of_complex_tangents() {
+        use crate::functions::complex;
+        use crate::{jvp, transformations::grad};
+        use bibun_array::Complex;
+
+        type C = Complex<f64>;
+        let one = || Variable::constant([C::ONE]);
+        let slope = |x: &Variable| jvp(|x| tan(x), x, &one()).1;
+        for (x, first, second) in [
+            (
+                C::new(0.5, 30.0),
+                C::new(1.892_465_182_577_645e-26, 2.947_339_893_986_874_4e-26),
+                C::new(-5.894_679_787_973_749e-26, 3.784_930_365_155_290e-26),
+            ),
+            (
+                C::new(-1.25, 0.75),
+                C::new(-0.735_213_025_636_589_6, -1.059_092_890_466_872_8),
+                C::new(3.474_722_257_899_803, -1.201_130_428_727_899_7),
+            ),
+            (C::new(0.5, -400.0), C::ZERO, C::ZERO),
+            (C::new(0.5, 800.0), C::ZERO, C::ZERO),
+        ] {
+            let at = Variable::new([x]);
+            let conjugate = grad(|x| real(tan(x)).sum(..), &at).to_vec::<C>()[0];
+            let found = [
+                (slope(&at).to_vec::<C>()[0], first),
+                (conjugate.conj(), first),
+                (jvp(slope, &at, &one()).1.to_vec::<C>()[0], second),
+            ];
+            for (found, expected) in found {
+                let is_near = (found - expected).norm() <= 1e-14 * expected.norm();
+                assert!(is_near, "{found} instead of {expected} at {x}");
+            }
+        }
+        let far = tan(complex(0.5, Variable::new([f64::INFINITY]))).to_vec::<C>();
+        assert_eq!(far, [C::I]);
     }
 
     #[test]
