@@ -785,7 +785,7 @@ def gammaincinv(upper):
         if p == 0:
             return (inf if upper else 0,) + (UNKNOWN,) * 5
         if a < mpf(10) ** -20:
-            return (0,) + (UNKNOWN,) * 5
+            return (UNKNOWN if upper and 0 < a and p < mpf(10) ** -20 else 0,) + (UNKNOWN,) * 5
         if a > 10**5 or p < mpf(2) ** -1022:
             return (UNKNOWN,) * 6
         with mp.workdps(700):
@@ -814,7 +814,7 @@ def betaincinv(a, b, p):
 
         odds = root(ratio, p, mpf(10) ** -70, mpf(10) ** 10)
         x = odds / (1 + odds)
-        if p < mpf(10) ** -20:
+        if p < mpf(10) ** -20 or x > 0.97:  # where the series have too many terms
             return (x,) + (UNKNOWN,) * 9
         _, by_a, by_b, f, aa, ab, f_a, bb, f_b, f_x = betainc_parts(a, b, x)
         x_a, x_b, x_p = -by_a / f, -by_b / f, 1 / f

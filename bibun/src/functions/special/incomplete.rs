@@ -106,12 +106,18 @@ binary! {
     }
 }
 
-/// The derivative of `gammainc` by its first argument, by that to the second one: how far a value that stays moves
-/// down. Nothing moves the ends.
+/// How far the value of a quantile moves down with a parameter: the derivative of the distribution function by it,
+/// divided by the density. Nothing moves the ends, and where the density is lost, so is the other one.
+fn shift<T: Float>(is_end: Mask<T>, by_parameter: Number<T>, density: Number<T>) -> Number<T> {
+    let is_still = is_end.logical_or(density.equal(0.0));
+    is_still.where_(0.0, by_parameter / is_still.where_(1.0, density))
+}
+
+/// That of the gamma distribution at x.
 fn gamma_shift<T: Float>(a: Number<T>, x: Number<T>) -> Number<T> {
     let is_end = x.equal(0.0).logical_or(x.equal(f64::INFINITY));
     let x = is_end.where_(1.0, x);
-    is_end.where_(0.0, a.gammainc_a(x) / a.gamma_density(x))
+    shift(is_end, a.gammainc_a(x), a.gamma_density(x))
 }
 
 /// The derivative of a density by a parameter, from that of its logarithm. At the ends, where the density is 0
@@ -270,11 +276,11 @@ element_function! {
     operation: Special(Function::Betaincinv);
     derivative(a, b, y; gy): {
         let (is_end, x) = inside(y);
-        -(gy * is_end.where_(0.0, a.betainc_a(b, x) / a.beta_density(b, x)))
+        -(gy * shift(is_end, a.betainc_a(b, x), a.beta_density(b, x)))
     };
     derivative(a, b, y; gy): {
         let (is_end, x) = inside(y);
-        -(gy * is_end.where_(0.0, a.betainc_b(b, x) / a.beta_density(b, x)))
+        -(gy * shift(is_end, a.betainc_b(b, x), a.beta_density(b, x)))
     };
     derivative(a, b, y; gy): gy / a.beta_density(b, y);
 }
@@ -548,15 +554,22 @@ mod tests {
 
     #[test]
     fn inverses_come_back_from_both_tails() {
-        let p = Variable::new([1e-300, 1e-30, 1e-8, 0.1, 0.5, 0.9, 1.0 - 1e-12]);
-        for a in [0.05, 0.7, 3.0, 200.0, 1e6] {
-            let near = |found: Variable, expected: &Variable| {
-                let error = ((found - expected) / expected).abs().max(..).item::<f64>();
-                assert!(error < 1e-10, "{a}: {error}");
-            };
+        let p = Variable::new([1e-15, 1e-8, 0.1, 0.5, 0.9, 1.0 - 1e-12]);
+        let tiny = Variable::new([1e-300, 1e-100, 1e-30]);
+        let near = |found: Variable, expected: &Variable| {
+            let error = ((found - expected) / expected).abs().max(..).item::<f64>();
+            assert!(error < 1e-10, "{error}");
+        };
+        for a in [0.05, 0.7, 3.0, 200.0] {
             near(gammainc(a, gammaincinv(a, &p)), &p);
             near(gammaincc(a, gammainccinv(a, &p)), &p);
+            near(gammaincc(a, gammainccinv(a, &tiny)), &tiny);
             near(betainc(a, 40.0, betaincinv(a, 40.0, &p)), &p);
+        }
+        for a in [3.0, 200.0, 1e6] {
+            near(gammainc(a, gammaincinv(a, &tiny)), &tiny);
+            near(gammainc(a, gammaincinv(a, &p)), &p);
+            near(betainc(a, 1e4, betaincinv(a, 1e4, &tiny)), &tiny);
         }
     }
 
