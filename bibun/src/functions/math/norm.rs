@@ -29,7 +29,7 @@ use crate::variable::Variable;
 /// ```
 #[track_caller]
 pub fn norm(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
-    root_of_squares("norm", to_float(x.into()), axes.into(), 1)
+    root_of_squares("norm", to_float(x.into()), axes.into(), 1.0)
 }
 method!(norm, axes: impl Into<Axes>);
 
@@ -39,12 +39,12 @@ pub(super) fn root_of_squares(
     function: &'static str,
     x: Variable,
     axes: Axes,
-    count: usize,
+    count: f64,
 ) -> Variable {
     let rule = Norm {
         function,
         over: Over::new(function, &axes, &x),
-        count: count as f64,
+        count,
     };
     let [y] = crate::apply(rule, [x]);
     y
