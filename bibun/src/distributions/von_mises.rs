@@ -70,13 +70,13 @@ impl VonMises {
         i1e(&self.concentration) / i0e(&self.concentration)
     }
 
-    /// The probability between the mean direction and an angle from 0 to π beside it: the integral of the density by
-    /// Gauss and Legendre, up to where nothing is left of it.
+    /// The probability between the mean direction and an angle from -π to π beside it, negative on the left: the integral
+    /// of the density by Gauss and Legendre, up to where nothing is left of it.
     fn half(&self, angle: &Variable) -> Variable {
         let k = &self.concentration;
         // exp(-2κ sin²(d/2)) = exp(-40)
         let end = 2.0 * minimum((20.0 / k).sqrt(), 1.0).detach().asin();
-        let end = minimum(angle, end);
+        let end = clip(angle, -&end, &end);
         let mut shape = vec![1; end.shape().rank() + 1];
         shape[0] = NODES;
         let along = |numbers: Vec<f64>| {
@@ -115,9 +115,7 @@ impl Distribution for VonMises {
     }
 
     fn cumulative(&self, x: &Variable) -> Option<Variable> {
-        let angle = x - &self.loc;
-        let half = self.half(&clip(angle.abs(), None, PI));
-        Some(0.5 + where_(angle.less(0.0), -&half, half))
+        Some(0.5 + self.half(&clip(x - &self.loc, -PI, PI)))
     }
 
     fn quantile(&self, p: &Variable) -> Option<Variable> {
