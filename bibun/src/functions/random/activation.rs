@@ -8,7 +8,7 @@ use crate::error::{Error, raise};
 use crate::functions::condition::expect_everywhere;
 use crate::functions::{
     Operand, argmax, cast, divide, in_accumulator, leaky_relu, log, maximum, moveaxis, multiply,
-    one_hot, softmax, to_float, where_,
+    one_hot_of_classes, softmax, to_float, where_,
 };
 use crate::scope;
 use crate::variable::Variable;
@@ -99,7 +99,7 @@ pub fn gumbel_softmax(
             return p;
         }
         let classes = x.shape()[axis as usize];
-        let drawn = one_hot(argmax(&p, axis), classes, DType::Bool);
+        let drawn = one_hot_of_classes(argmax(&p, axis), classes, DType::Bool);
         let drawn = cast(moveaxis(drawn, -1, axis), p.dtype());
         // Exactly 0 and 1, which adding and subtracting p would round.
         &p - p.detach() + drawn

@@ -26,7 +26,17 @@ pub fn one_hot(indices: impl Into<Variable>, classes: usize, dtype: DType) -> Va
     let indices = to_indices(indices);
     let is_class = greater_equal(&indices, 0);
     expect_everywhere("one_hot", "a class", &indices, &is_class, "0 or more");
-    Discrete::of(OneHot { classes, dtype }, [indices])
+    one_hot_of_classes(indices, classes, dtype)
+}
+
+/// Returns [`one_hot`] of what are known to be classes.
+#[track_caller]
+pub(in crate::functions) fn one_hot_of_classes(
+    indices: impl Into<Variable>,
+    classes: usize,
+    dtype: DType,
+) -> Variable {
+    Discrete::of(OneHot { classes, dtype }, [to_indices(indices)])
 }
 
 #[derive(Clone, Debug)]
