@@ -19,6 +19,9 @@ fn bound(function: Special, x: &[f64]) -> (f64, bool) {
         Special::GammaincAa | Special::BetaincAa | Special::BetaincAb | Special::BetaincBb => {
             (1e-10, true)
         }
+        // As exact as the probability is.
+        Special::Gammaincinv | Special::Gammainccinv => (1e-12 / x[0].min(1.0), false),
+        Special::Betaincinv => (1e-12 / x[0].min(x[1]).min(1.0), false),
         Special::BesselI => (1e-14, false),
         Special::BesselIe => (1e-14 * 100f64.powf(x[2]), false),
         Special::BesselJ | Special::Expi => (1e-14, true),

@@ -167,6 +167,135 @@ fn numbers_are_those_of_scipy() {
 }
 
 #[test]
+fn a_common_bijector_changes_no_divergence() {
+    let near = |found: Variable, expected: Variable| {
+        assert_eq!(found.shape(), expected.shape());
+        let error = (found - expected).abs().max(..).item::<f64>();
+        assert!(error < 1e-14, "{error}");
+    };
+    let (p, q) = (Normal::new([0.3, -1.0], 0.8), Normal::new([-0.2, 0.5], 1.3));
+    let (f, g) = (
+        Transformed::new(p.clone(), Exp),
+        Transformed::new(q.clone(), Exp),
+    );
+    near(kl_divergence(&f, &g), kl_divergence(&p, &q));
+    let shift = |loc: f64| (Affine::new(loc, [2.0, 3.0]), StickBreaking);
+    let of = |x: &Normal, loc: f64| Transformed::new(x.clone(), shift(loc));
+    let sum = kl_divergence(&p, &q).sum(..);
+    near(kl_divergence(&of(&p, 1.0), &of(&q, 1.0)), sum);
+    // Three values of one distribution.
+    let (p, q) = (Normal::new(0.3, 0.8), Normal::new(-0.2, 1.3));
+    let of = |x: &Normal, loc: f64| Transformed::new(x.clone(), Affine::new([loc, 1.0, 2.0], 2.0));
+    let found = kl_divergence(&of(&p, 0.0), &of(&q, 0.0));
+    near(found, kl_divergence(&p, &q).broadcast_to([3]));
+    let error = attempt(|| kl_divergence(&of(&p, 0.0), &of(&q, 0.5))).unwrap_err();
+    let must = "the parameter loc of a bijector is 0.0 at [0]; it must be that of the other one";
+    assert!(error.to_string().contains(must), "{error}");
+}
+
+#[test]
+fn quantiles_follow_their_parameters() {
+    let p = [0.01, 0.3, 0.5, 0.8];
+    let expect = |f: &dyn Fn(&[Variable]) -> Variable, x: &[f64]| {
+        let x: Vec<Variable> = x.iter().map(|&x| Variable::new(x)).collect();
+        assert_gradients(|x| [f(x)], &x, GradientCheckOptions::new().order(2));
+    };
+    for p in p {
+        expect(&|x| Gamma::new(&x[0], &x[1]).icdf(&x[2]), &[0.7, 2.0, p]);
+        expect(&|x| Beta::new(&x[0], &x[1]).icdf(&x[2]), &[0.7, 3.0, p]);
+        expect(
+            &|x| StudentT::new(&x[0], &x[1], &x[2]).icdf(&x[3]),
+            &[3.5, 0.5, 1.5, p],
+        );
+        expect(&|x| VonMises::new(&x[0], &x[1]).icdf(&x[2]), &[0.4, 1.5, p]);
+        expect(&|x| VonMises::new(&x[0], &x[1]).cdf(&x[2]), &[0.4, 30.0, p]);
+    }
+    // A quantile comes back from both tails, for angles of every concentration.
+    for concentration in [1e-3, 0.5, 4.0, 19.0, 21.0, 1e3, 1e6] {
+        let d = VonMises::new(0.3, concentration);
+        let p = Variable::constant([0.0, 1e-6, 0.2, 0.5, 0.7, 1.0 - 1e-9, 1.0]);
+        let error = (d.cdf(d.icdf(&p)) - p).abs().max(..).item::<f64>();
+        assert!(error < 1e-14, "{concentration}: {error}");
+    }
+    let far = VonMises::new(0.3, 2.0).cdf([-10.0, 0.3 - PI, 0.3 + PI, 10.0]);
+    let expected = Variable::constant([0.0, 0.0, 1.0, 1.0]);
+    assert!((far - expected).abs().max(..).item::<f64>() < 1e-14);
+    let t = StudentT::new(2.5, 0.0, 1.0)
+        .icdf([0.0, 1e-12, 1.0 - 1e-12, 1.0])
+        .to_vec::<f64>();
+    assert_eq!((t[0], t[3]), (f64::NEG_INFINITY, f64::INFINITY));
+    assert!((t[1] + t[2]).abs() < 1e-3 * t[2]);
+}
+
+#[test]
+fn quantiles_of_counts_are_the_smallest_that_reach_the_probability() {
+    fn expect(d: impl Distribution + Clone + Send + Sync + 'static, most: i64) {
+        let counts = Variable::constant(Array::arange(0, most + 1).cast(d.dtype()));
+        let p = d.cdf(&counts);
+        let name = d.name();
+        assert_eq!(d.icdf(&p).to_vec::<f64>(), counts.to_vec::<f64>(), "{name}");
+        // A little more is only reached by the next one.
+        let next = d.icdf(&p + 1e-6).slice(bibun::s![..-1]).to_vec::<f64>();
+        assert_eq!(next, counts.slice(bibun::s![1..]).to_vec::<f64>(), "{name}");
+        assert_eq!(d.icdf(0.0).item::<f64>(), 0.0, "{name}");
+        assert!(d.icdf(1.5).item::<f64>().is_nan(), "{name}");
+        let own = d.clone();
+        let traced = compile(move |p: &Variable| own.icdf(p));
+        assert_eq!(
+            traced.call(&p).to_vec::<f64>(),
+            d.icdf(p).to_vec::<f64>(),
+            "{name}"
+        );
+    }
+    expect(Poisson::new(4.5), 12);
+    expect(Poisson::new(4.5f32), 12);
+    expect(Geometric::from_probs(0.3), 12);
+    expect(Geometric::from_logits(-1.0f32), 12);
+    expect(Binomial::from_probs(9, 0.4), 8);
+    expect(Binomial::from_logits(9, 0.4f32), 8);
+    expect(Categorical::from_probs([0.25, 0.25, 0.125, 0.375]), 3);
+    expect(Bernoulli::from_probs(0.75), 1);
+
+    let all = Variable::constant([0.3, 1.0]);
+    let infinity = f64::INFINITY;
+    assert_eq!(Poisson::new(0.0).icdf(&all).to_vec::<f64>(), [0.0, 0.0]);
+    assert_eq!(
+        Poisson::new(1e6).icdf([0.5, 1.0]).to_vec::<f64>(),
+        [1e6, infinity]
+    );
+    assert_eq!(
+        Geometric::from_probs(1.0).icdf(&all).to_vec::<f64>(),
+        [0.0, 0.0]
+    );
+    assert_eq!(Geometric::from_probs(0.5).icdf(1.0).item::<f64>(), infinity);
+    assert_eq!(
+        Binomial::from_probs(7, [0.0, 1.0])
+            .icdf(&all)
+            .to_vec::<f64>(),
+        [0.0, 7.0]
+    );
+    assert_eq!(
+        Binomial::from_probs(0, 0.5).icdf(&all).to_vec::<f64>(),
+        [0.0, 0.0]
+    );
+    // Classes that are impossible are not reached, and no class is behind the last.
+    let d = Categorical::from_probs([[0.0, 0.3, 0.7, 0.0], [1.0, 0.0, 0.0, 0.0]]);
+    assert_eq!(
+        d.icdf([[1e-9], [1.0]]).to_vec::<f64>(),
+        [1.0, 0.0, 2.0, 0.0]
+    );
+    assert_eq!(
+        d.cdf([[-1.0], [1.5], [9.0]]).to_vec::<f64>(),
+        [0.0, 0.0, 0.3, 1.0, 1.0, 1.0]
+    );
+    let slope = grad(
+        |p: &Variable| Categorical::from_probs(p).cdf(1.0),
+        &Variable::constant([0.25, 0.25, 0.5]),
+    );
+    assert_eq!(slope.to_vec::<f64>(), [0.5, 0.5, -0.5]);
+}
+
+#[test]
 fn divergences_are_the_integrals() {
     fn kl<P: KlDivergence<Q>, Q>(p: P, q: Q) -> f64 {
         kl_divergence(&p, &q).item()
@@ -897,8 +1026,8 @@ fn errors_name_the_distribution_and_the_line() {
         ["mode", "Multinomial", "closed form"]
     );
     refused!(
-        Gamma::new(1.0, 1.0).icdf(0.5),
-        ["icdf", "Gamma", "closed form"]
+        Dirichlet::new([1.0, 1.0]).icdf([0.5, 0.5]),
+        ["icdf", "Dirichlet", "closed form"]
     );
     refused!(
         Independent::new(Normal::new(0.0, 1.0), 1),

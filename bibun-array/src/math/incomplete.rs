@@ -4,6 +4,7 @@
 //! Method: a series or a continued fraction, whichever converges fast, of numbers that may have derivatives:
 //! one computation serves the value and the derivatives by the parameters. The factor before it, a density, is
 //! computed without the cancellation of its large parts.
+//! Inverses are solved for by steps of third order, of the tail that is the smaller one.
 //! Bounds: relative error 1e-12 for parameters up to 1e6, and 1e-10 for their derivatives; NaN where a million
 //! terms are not enough.
 //! Source: Didonato and Morris, "Algorithm 708: Significant digit computation of the incomplete beta function
@@ -16,6 +17,7 @@ use super::gamma::{
     betaln, digamma, lgamma_of_one_plus, polygamma, polygamma_difference, stirling,
 };
 use super::hyperdual::{Hyperdual, Smooth};
+use super::normal::ndtri;
 
 /// The number of terms after which a sum is given up.
 const MOST: usize = 1_000_000;
@@ -324,21 +326,32 @@ fn of_beta<S: Smooth>(a: S, b: S, x: f64) -> (S, bool) {
     (factor / divisor, is_complement)
 }
 
+/// Whether there is a beta distribution with these parameters, of which all may be at one end.
+fn has_beta(a: f64, b: f64) -> bool {
+    a >= 0.0 && b >= 0.0 && (a > 0.0 || b > 0.0) && (a.is_finite() || b.is_finite())
+}
+
+/// The regularized function and its complement.
+fn both_of_beta(a: f64, b: f64, x: f64) -> [f64; 2] {
+    if !has_beta(a, b) || !(0.0..=1.0).contains(&x) {
+        [f64::NAN; 2]
+    } else if x == 0.0 || x == 1.0 {
+        [x, 1.0 - x]
+    } else if a == 0.0 || b.is_infinite() {
+        [1.0, 0.0]
+    } else if b == 0.0 || a.is_infinite() {
+        [0.0, 1.0]
+    } else {
+        match of_beta(a, b, x) {
+            (value, false) => [value, 1.0 - value],
+            (value, true) => [1.0 - value, value],
+        }
+    }
+}
+
 /// The regularized incomplete beta function.
 pub(super) fn betainc(a: f64, b: f64, x: f64) -> f64 {
-    let is_known = a >= 0.0 && b >= 0.0 && (0.0..=1.0).contains(&x);
-    if !is_known || a == 0.0 && b == 0.0 || a.is_infinite() && b.is_infinite() {
-        f64::NAN
-    } else if x == 0.0 || x == 1.0 {
-        x
-    } else if a == 0.0 || b.is_infinite() {
-        1.0
-    } else if b == 0.0 || a.is_infinite() {
-        0.0
-    } else {
-        let (value, is_complement) = of_beta(a, b, x);
-        if is_complement { 1.0 - value } else { value }
-    }
+    both_of_beta(a, b, x)[0]
 }
 
 /// The first or second derivative, for the arguments to which the two infinitesimal numbers are added.
@@ -388,4 +401,126 @@ pub(super) fn betainc_ab(a: f64, b: f64, x: f64) -> f64 {
 /// The second derivative of `betainc` by `b`.
 pub(super) fn betainc_bb(a: f64, b: f64, x: f64) -> f64 {
     beta_derivatives((a, [false; 2]), (b, [true; 2]), x)[1]
+}
+
+/// A number below which the second term of the series of a distribution function is lost beside the first one.
+const FIRST_TERM: f64 = 1e-17;
+
+/// The logarithm of the first of two probabilities that sum to 1.
+fn logarithm_of_first([first, second]: [f64; 2]) -> f64 {
+    match first > 0.5 {
+        true => (-second).ln_1p(),
+        false => first.ln(),
+    }
+}
+
+/// The normal number with these probabilities below and above it.
+fn normal_between([lower, upper]: [f64; 2]) -> f64 {
+    match lower > upper {
+        true => -ndtri(upper),
+        false => ndtri(lower),
+    }
+}
+
+/// The positive number x with these probabilities below and above it, the smaller of which is exact. `at` gives those
+/// of any x, their derivative by `ln x`, and that of its logarithm.
+///
+/// The steps are Halley's for the logarithm of the smaller one, which is concave in `ln x`. One that leaves what is
+/// known of x is replaced by halving.
+fn inverse(wanted: [f64; 2], start: f64, at: impl Fn(f64) -> ([f64; 2], f64, f64)) -> f64 {
+    let is_upper = wanted[0] > wanted[1];
+    let tail = |both: [f64; 2]| both[usize::from(is_upper)];
+    let (mut low, mut high) = (f64::from_bits(1), f64::MAX);
+    let mut x = start.clamp(low, high);
+    // Halving all powers of 2 alone takes fewer steps.
+    for _ in 0..100 {
+        let (both, slope, bend) = at(x);
+        let excess = (tail(both) / tail(wanted)).ln();
+        if excess.is_nan() {
+            return f64::NAN;
+        }
+        match (excess > 0.0) == is_upper {
+            true => low = x,
+            false => high = x,
+        }
+        let slope = if is_upper { -slope } else { slope } / tail(both);
+        let straight = excess / slope;
+        let step = straight / (1.0 - 0.5 * straight * (bend - slope)).clamp(0.5, 1.5);
+        let next = x * (-step).exp();
+        // What is left is of the order of its cube.
+        if step.abs() < 1e-8 {
+            return next;
+        }
+        x = match low < next && next < high {
+            true => next,
+            false => low.sqrt() * high.sqrt(),
+        };
+    }
+    x
+}
+
+/// The x with these probabilities of the gamma distribution below and above it.
+fn inverse_of_gamma(a: f64, wanted: [f64; 2]) -> f64 {
+    let [lower, upper] = wanted;
+    if !(a >= 0.0 && lower >= 0.0 && upper >= 0.0) {
+        return f64::NAN;
+    }
+    if lower == 0.0 || upper == 0.0 {
+        return if lower == 0.0 { 0.0 } else { f64::INFINITY };
+    }
+    if a == 0.0 || a.is_infinite() {
+        return a;
+    }
+    let first = ((logarithm_of_first(wanted) + lgamma_of_one_plus(a)) / a).exp();
+    if first < FIRST_TERM {
+        return first;
+    }
+    // Source: Wilson and Hilferty, "The distribution of chi-square" (1931).
+    let root = 1.0 - 1.0 / (9.0 * a) + normal_between(wanted) / (3.0 * a.sqrt());
+    let start = first.max(a * root.powi(3));
+    inverse(wanted, start, |x| (both(a, x), a * poisson(a, x), a - x))
+}
+
+/// The inverse of `gammainc` by its second argument.
+pub(super) fn gammaincinv(a: f64, p: f64) -> f64 {
+    inverse_of_gamma(a, [p, 1.0 - p])
+}
+
+/// The inverse of `gammaincc` by its second argument.
+pub(super) fn gammainccinv(a: f64, q: f64) -> f64 {
+    inverse_of_gamma(a, [1.0 - q, q])
+}
+
+/// The x up to 1/2 with these probabilities of the beta distribution below and above it.
+fn inverse_of_beta(a: f64, b: f64, wanted: [f64; 2]) -> f64 {
+    let first = ((logarithm_of_first(wanted) + a.ln() + betaln(a, b)) / a).exp();
+    if first * (1.0 + b) < FIRST_TERM {
+        return first;
+    }
+    // Solved for the odds x / (1 - x), whose logarithm is about normal.
+    let deviation = (1.0 / a + 1.0 / b).sqrt();
+    let normal = a / b * (normal_between(wanted) * deviation).exp();
+    let x_of = |odds: f64| odds / (1.0 + odds);
+    x_of(inverse(wanted, first.max(normal).min(1.0), |odds| {
+        let x = x_of(odds);
+        let bend = a * (1.0 - x) - b * x;
+        (both_of_beta(a, b, x), binomial(a, b, x), bend)
+    }))
+}
+
+/// The inverse of `betainc` by its third argument.
+pub(super) fn betaincinv(a: f64, b: f64, p: f64) -> f64 {
+    if !has_beta(a, b) || !(0.0..=1.0).contains(&p) {
+        f64::NAN
+    } else if p == 0.0 || p == 1.0 {
+        p
+    } else if a == 0.0 || b.is_infinite() {
+        0.0
+    } else if b == 0.0 || a.is_infinite() {
+        1.0
+    } else if p <= betainc(a, b, 0.5) {
+        inverse_of_beta(a, b, [p, 1.0 - p])
+    } else {
+        1.0 - inverse_of_beta(b, a, [1.0 - p, p])
+    }
 }

@@ -150,6 +150,14 @@ functions! {
     BetaincBb = betainc_bb(a, b, x) => incomplete::betainc_bb;
     /// The density of the beta distribution, `x^(a - 1) (1 - x)^(b - 1) / B(a, b)`. Relative error below `1e-12`.
     BetaDensity = beta_density(a, b, x) => incomplete::beta_density;
+    /// The inverse of [`Special::Gammainc`] by its second argument. Relative error below `1e-12`, and below `1e-12 / a`
+    /// for `a` below 1.
+    Gammaincinv = gammaincinv(a, p) => incomplete::gammaincinv;
+    /// The inverse of [`Special::Gammaincc`] by its second argument, as exact as [`Special::Gammaincinv`].
+    Gammainccinv = gammainccinv(a, q) => incomplete::gammainccinv;
+    /// The inverse of [`Special::Betainc`] by its third argument. Relative error below `1e-12`, and below `1e-12` by the
+    /// smaller of `a` and `b` if one is below 1.
+    Betaincinv = betaincinv(a, b, p) => incomplete::betaincinv;
     /// The modified Bessel function `I` of the integer order `n`. Relative error below `1e-14`.
     BesselI = bessel_i(x, n) => bessel::bessel_i;
     /// The derivative of order `k` of `e^-|x|` times the modified Bessel function `I` of the integer order `n`,

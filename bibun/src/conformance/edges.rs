@@ -27,7 +27,9 @@ fn ulps(function: &str) -> [f64; 3] {
             [100.0, 200.0, 400.0]
         }
         "beta" | "ndtri" | "log_ndtr" | "i0e" | "i1e" => [1e4; 3],
-        "gammainc" | "gammaincc" | "betainc" => [1e4, 1e6, 1e8],
+        "gammainc" | "gammaincc" | "gammaincinv" | "gammainccinv" | "betainc" | "betaincinv" => {
+            [1e4, 1e6, 1e8]
+        }
         // The sigmoid of a rounded multiple.
         "logaddexp2" => [4.0, 2e3, 2e3],
         // x times a number that is already below the range of normal numbers.
@@ -218,12 +220,15 @@ calls! {
         "betaln": |a, b| betaln(a, b),
         "gammainc": |a, x| gammainc(a, x),
         "gammaincc": |a, x| gammaincc(a, x),
+        "gammaincinv": |a, p| gammaincinv(a, p),
+        "gammainccinv": |a, q| gammainccinv(a, q),
         "squared_error": |a, b| squared_error(a, b),
         "absolute_error": |a, b| absolute_error(a, b),
         "sigmoid_cross_entropy": |x, t| sigmoid_cross_entropy_with(x, t, Reduction::None),
     }
     of_three {
         "betainc": |a, b, x| betainc(a, b, x),
+        "betaincinv": |a, b, p| betaincinv(a, b, p),
     }
 }
 

@@ -86,6 +86,11 @@ impl Distribution for Bernoulli {
         Some(where_(greater_equal(x, 1.0), 1.0, from_zero))
     }
 
+    fn quantile(&self, p: &Variable) -> Option<Variable> {
+        let is_one = p.greater(self.chance.of_zero());
+        Some(cast(is_one, self.dtype()))
+    }
+
     fn statistic(&self, statistic: Statistic) -> Option<Variable> {
         let p = self.probs();
         Some(match statistic {

@@ -8,8 +8,9 @@ use crate::Tree;
 use crate::call::composite;
 use crate::error::{Error, raise};
 use crate::functions::{
-    Operand, betainc, betaln, broadcast_to, clip, digamma, expand_dims, full_like, lgamma,
-    log_softmax, logical_and, random_log_gamma, sigmoid, where_, xlog1py, xlogy, zeros_like,
+    Operand, betainc, betaincinv, betaln, broadcast_to, clip, digamma, expand_dims, full_like,
+    lgamma, log_softmax, logical_and, random_log_gamma, sigmoid, where_, xlog1py, xlogy,
+    zeros_like,
 };
 use crate::variable::Variable;
 
@@ -66,6 +67,10 @@ impl Distribution for Beta {
             &self.concentration0,
             clip(x, 0.0, 1.0),
         ))
+    }
+
+    fn quantile(&self, p: &Variable) -> Option<Variable> {
+        Some(betaincinv(&self.concentration1, &self.concentration0, p))
     }
 
     fn statistic(&self, statistic: Statistic) -> Option<Variable> {

@@ -4,6 +4,7 @@ use bibun_array::{Generator, Shape};
 
 use super::chance::Chance;
 use super::parameters::{counts_to, described_by, parameters};
+use super::quantiles::least_count;
 use super::{Distribution, Statistic, Support};
 use crate::Tree;
 use crate::call::composite;
@@ -137,6 +138,14 @@ impl Distribution for Binomial {
         let rest = where_(&all, 1.0, n - &inside);
         let part = betainc(rest, inside + 1.0, self.chance.of_zero());
         Some(where_(k.less(0.0), 0.0, where_(all, 1.0, part)))
+    }
+
+    fn quantile(&self, p: &Variable) -> Option<Variable> {
+        let n = &self.total_count;
+        let count = least_count(self, p, n)?;
+        // The distribution function may round to 1 before.
+        let is_all = logical_and(p.equal(1.0), self.probs().greater(0.0));
+        Some(where_(is_all, n.detach(), count))
     }
 
     fn statistic(&self, statistic: Statistic) -> Option<Variable> {

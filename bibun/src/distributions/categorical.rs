@@ -1,6 +1,6 @@
 //! Distributions over classes: by number, and as one-hot vectors.
 
-use bibun_array::{DType, Generator, Shape};
+use bibun_array::{DType, Generator, Shape, s};
 
 use super::parameters::{gumbels, log_of_probability, parameter, times};
 use super::{Distribution, Statistic, Support};
@@ -9,8 +9,9 @@ use crate::call::composite;
 use crate::error::{Error, raise};
 use crate::functions::condition::expect_everywhere;
 use crate::functions::{
-    Operand, argmax, broadcast_to, cast, exp, expand_dims, full_like, gather, greater,
-    greater_equal, is_finite, less, log_softmax, logical_and, one_hot, squeeze,
+    Operand, argmax, broadcast_to, cast, concat, cumsum, exp, expand_dims, flip, full_like, gather,
+    greater, greater_equal, is_finite, less, log_softmax, logical_and, minimum, one_hot, squeeze,
+    where_, zeros_like,
 };
 use crate::variable::Variable;
 
@@ -143,6 +144,31 @@ pub struct Categorical {
 
 of_classes!(Categorical);
 
+impl Categorical {
+    /// The number that belongs to the class x, or to the nearest one, of numbers `[.., k]`.
+    fn of_class(&self, numbers: &Variable, x: &Variable) -> Variable {
+        let batch = self.batch_shape();
+        let shape = x
+            .shape()
+            .broadcast(&batch)
+            .expect("the shapes have been checked");
+        let all = shape.inserted(shape.rank(), count(numbers));
+        let most = (count(numbers) - 1) as f64;
+        let class = cast(x.clip(0.0, most), DType::I64);
+        let at = expand_dims(broadcast_to(class, &shape), -1);
+        squeeze(gather(broadcast_to(numbers, all), at, -1), -1)
+    }
+
+    /// The probability up to each class. Where no class behind it is possible, it is 1 without rounding.
+    fn sums(&self) -> Variable {
+        let p = self.probs();
+        let from_here = flip(cumsum(flip(&p, -1), -1), -1);
+        let none = zeros_like(p.slice(s![..., ..1]));
+        let behind = concat([&from_here.slice(s![..., 1..]), &none], -1);
+        where_(behind.equal(0.0), 1.0, minimum(cumsum(p, -1), 1.0))
+    }
+}
+
 impl Distribution for Categorical {
     fn name(&self) -> &'static str {
         "Categorical"
@@ -166,17 +192,18 @@ impl Distribution for Categorical {
     }
 
     fn log_density(&self, x: &Variable) -> Variable {
-        let batch = self.batch_shape();
-        let shape = x
-            .shape()
-            .broadcast(&batch)
-            .expect("the shapes have been checked");
-        let all = shape.inserted(shape.rank(), count(&self.log_probs));
         // Where there is nothing to check, a number out of range reads the nearest class.
-        let most = (count(&self.log_probs) - 1) as f64;
-        let class = cast(x.clip(0.0, most), DType::I64);
-        let at = expand_dims(broadcast_to(class, &shape), -1);
-        squeeze(gather(broadcast_to(&self.log_probs, all), at, -1), -1)
+        self.of_class(&self.log_probs, x)
+    }
+
+    fn cumulative(&self, x: &Variable) -> Option<Variable> {
+        let up_to_class = self.of_class(&self.sums(), &x.floor());
+        Some(where_(x.less(0.0), 0.0, up_to_class))
+    }
+
+    fn quantile(&self, p: &Variable) -> Option<Variable> {
+        let is_below = self.sums().less(expand_dims(p, -1));
+        Some(cast(is_below, self.dtype()).sum(-1))
     }
 
     fn statistic(&self, statistic: Statistic) -> Option<Variable> {

@@ -4,7 +4,9 @@ use bibun_array::{DType, Generator, Shape};
 
 use super::parameters::{described_by, parameterized};
 use super::{Distribution, Reparameterized, Statistic, Support};
-use crate::functions::{broadcast_to, digamma, gammainc, lgamma, maximum, random_log_gamma, xlogy};
+use crate::functions::{
+    broadcast_to, digamma, gammainc, gammaincinv, lgamma, maximum, random_log_gamma, xlogy,
+};
 use crate::variable::Variable;
 
 parameterized! {
@@ -51,6 +53,10 @@ impl Distribution for Gamma {
 
     fn cumulative(&self, x: &Variable) -> Option<Variable> {
         Some(gammainc(&self.concentration, &self.rate * maximum(x, 0.0)))
+    }
+
+    fn quantile(&self, p: &Variable) -> Option<Variable> {
+        Some(gammaincinv(&self.concentration, p) / &self.rate)
     }
 
     fn statistic(&self, statistic: Statistic) -> Option<Variable> {

@@ -8,7 +8,7 @@ use super::{Distribution, Statistic, Support};
 use crate::Tree;
 use crate::call::composite;
 use crate::functions::condition::expect_everywhere;
-use crate::functions::{Operand, full_like, maximum, where_, zeros_like};
+use crate::functions::{Operand, cast, full_like, maximum, where_, zeros_like};
 use crate::variable::Variable;
 
 /// The geometric distribution: the number of failures before the first success, with the probability
@@ -98,6 +98,16 @@ impl Distribution for Geometric {
         let failures = where_(trials.equal(0.0), 1.0, self.chance.of_zero()).pow(trials);
         let certain = 1.0 - failures;
         Some(where_(is_certain, certain, inside))
+    }
+
+    fn quantile(&self, p: &Variable) -> Option<Variable> {
+        let (is_certain, held) = self.chance.uncertain();
+        let trials = ((-p).log1p() / held.log_of_zero()).ceil();
+        // The logarithms are rounded, so the count may be one more or one less.
+        let least = maximum(trials - 2.0, 0.0).detach();
+        let is_below = |k: &Variable| Some(cast(self.cumulative(k)?.less(p), self.dtype()));
+        let count = &least + is_below(&least)? + is_below(&(&least + 1.0))?;
+        Some(where_(is_certain, 0.0, count))
     }
 
     fn statistic(&self, statistic: Statistic) -> Option<Variable> {

@@ -16,7 +16,7 @@ pub trait KlDivergence<Q> {
 /// in nats.
 ///
 /// Pairs of distributions without a closed form are errors of the compiler. Those with one are each with its
-/// own kind (without `StudentT` and mixtures), and
+/// own kind (without `StudentT` and mixtures; `Independent` and `Transformed` as their bases, with the same bijector), and
 ///
 /// | from | to |
 /// |---|---|

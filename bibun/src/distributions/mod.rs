@@ -36,13 +36,11 @@
 //!
 //! | | `rsample` | `cdf` | `icdf` | `entropy` |
 //! |---|---|---|---|---|
-//! | `Normal`, `LogNormal`, `Exponential`, `Laplace`, `Cauchy`, `Uniform`, `Gumbel`, `Weibull` | yes | yes | yes | yes |
-//! | `Gamma`, `Beta`, `StudentT` | yes | yes | | yes |
+//! | `Normal`, `LogNormal`, `Exponential`, `Laplace`, `Cauchy`, `Uniform`, `Gumbel`, `Weibull`, `Gamma`, `Beta`, `StudentT` | yes | yes | yes | yes |
 //! | `Dirichlet`, `MultivariateNormal` | yes | | | yes |
-//! | `VonMises` | | | | yes |
-//! | `Bernoulli`, `Geometric`, `Poisson` | | yes | | yes |
-//! | `Binomial` | | yes | | yes, where the number of trials can be read |
-//! | `Categorical`, `OneHotCategorical`, `Multinomial` | | | | yes |
+//! | `VonMises`, `Bernoulli`, `Geometric`, `Poisson`, `Categorical` | | yes | yes | yes |
+//! | `Binomial` | | yes | yes | yes, where the number of trials can be read |
+//! | `OneHotCategorical`, `Multinomial` | | | | yes |
 //! | `MixtureSameFamily` | | as the components | | |
 //! | `Independent` | as the base | | | as the base |
 //! | `Transformed` | as the base | as the base | as the base | |
@@ -79,6 +77,7 @@ mod multivariate_normal;
 mod normal;
 mod parameters;
 mod poisson;
+mod quantiles;
 mod student_t;
 mod support;
 mod transformed;
@@ -271,10 +270,11 @@ pub trait Distribution: Tree {
         known(self.name(), "cdf", self.cumulative(&x))
     }
 
-    /// Computes the value up to which the probability is `p`: the inverse of [`cdf`](Self::cdf). NaN for
-    /// numbers that are no probability.
+    /// Computes the value up to which the probability is `p`: the inverse of [`cdf`](Self::cdf); of a discrete
+    /// distribution, the smallest value up to which it is `p` or more. NaN for numbers that are no probability.
     ///
     /// Shapes: p that broadcasts with the batch shape → their common shape.
+    /// Gradient: to p and to the parameters; 0 of discrete distributions.
     ///
     /// # Panics
     /// Panics if the shapes do not broadcast, or there is no closed form.

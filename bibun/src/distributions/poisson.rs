@@ -3,8 +3,11 @@
 use bibun_array::{DType, Generator, Shape};
 
 use super::parameters::{HALF_LOG_TWO_PI, counts_to, described_by, parameterized};
+use super::quantiles::least_count;
 use super::{Distribution, Statistic, Support};
-use crate::functions::{broadcast_to, entr, gammaincc, lgamma, random_poisson, where_, xlogy};
+use crate::functions::{
+    broadcast_to, entr, gammaincc, lgamma, logical_and, random_poisson, where_, xlogy,
+};
 use crate::variable::Variable;
 
 parameterized! {
@@ -62,6 +65,14 @@ impl Distribution for Poisson {
         let outside = x.less(0.0);
         let count = where_(&outside, 1.0, x.floor() + 1.0);
         Some(where_(outside, 0.0, gammaincc(count, &self.rate)))
+    }
+
+    fn quantile(&self, p: &Variable) -> Option<Variable> {
+        let rate = &self.rate;
+        // Nine deviations above the mean, and more where it is small, leave less than the last digit of 1.
+        let count = least_count(self, p, &(rate + 9.0 * rate.sqrt() + 60.0).ceil())?;
+        let has_no_end = logical_and(p.equal(1.0), rate.greater(0.0));
+        Some(where_(has_no_end, f64::INFINITY, count))
     }
 
     fn statistic(&self, statistic: Statistic) -> Option<Variable> {

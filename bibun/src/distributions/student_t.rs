@@ -3,9 +3,11 @@
 use bibun_array::{Generator, Shape};
 
 use super::parameters::{described_by, normals, parameterized};
+use super::quantiles::root;
 use super::{Distribution, Reparameterized, Statistic, Support};
 use crate::functions::{
-    betainc, betaln, broadcast_to, logical_or, polygamma_difference, random_log_gamma, where_,
+    betainc, betaincinv, betaln, broadcast_to, logical_or, polygamma_difference, random_log_gamma,
+    where_,
 };
 use crate::variable::Variable;
 
@@ -71,6 +73,19 @@ impl Distribution for StudentT {
         let third = (df + 1.0) * square / (6.0 * df);
         let inner = 0.5 + self.log_peak().exp() * &z * (1.0 - third);
         Some(where_(middle, inner, outer))
+    }
+
+    fn quantile(&self, p: &Variable) -> Option<Variable> {
+        let (df, p_value) = (self.df.detach(), p.detach());
+        let is_lower = p_value.less(0.5);
+        let both_tails = 2.0 * where_(&is_lower, &p_value, 1.0 - &p_value);
+        // Of z² / (ν + z²) and ν / (ν + z²), the one that is small keeps its digits.
+        let part = betaincinv(0.5, 0.5 * &df, 1.0 - &both_tails);
+        let rest = betaincinv(0.5 * &df, 0.5, both_tails);
+        let quotient = where_(part.less(0.5), &part / (1.0 - &part), (1.0 - &rest) / &rest);
+        let distance = &self.scale * (df.sqrt() * quotient.sqrt());
+        let shift = where_(is_lower, -&distance, distance);
+        root(self, &(&self.loc + shift), p)
     }
 
     fn statistic(&self, statistic: Statistic) -> Option<Variable> {

@@ -62,12 +62,12 @@ impl<D: Distribution, B: Bijector> Transformed<D, B> {
     }
 
     /// The shape of a value of the base distribution with all of its batch.
-    fn base_shape(&self) -> Shape {
+    pub(super) fn base_shape(&self) -> Shape {
         Shape::from([&self.base.batch_shape()[..], &self.base.event_shape()[..]].concat())
     }
 
     /// The number of axes of a value.
-    fn rank(&self) -> usize {
+    pub(super) fn rank(&self) -> usize {
         self.base
             .event_shape()
             .rank()

@@ -46,6 +46,15 @@ pub(crate) fn exception(x: &Variable, condition: &Variable) -> Option<String> {
     })
 }
 
+/// Returns the largest element, or 0 of none, unless it is being traced.
+pub(crate) fn largest(x: &Variable) -> Option<f64> {
+    let x = elements(&x.detach())?;
+    Some(match x.size() {
+        0 => 0.0,
+        _ => x.max(..).to(cpu()).cast(DType::F64).item::<f64>(),
+    })
+}
+
 /// Returns the first integer that is not 0, and its place, unless it is being traced.
 pub(crate) fn first_nonzero(x: &Variable) -> Option<(i64, Vec<usize>)> {
     let x = elements(&x.detach())?.to(cpu());

@@ -144,6 +144,47 @@ def derivative(f, x, order):
         return (right - left) / (2 * h) if order == 1 else (left + right - 2 * f(x)) / (h * h)
 
 
+def solved(ratio, wanted, rises, low, high):
+    """The number between two positive ones at which a positive function that rises or falls has a value, by halving and
+    by secants, of logarithms."""
+    goal = mp.ln(wanted)
+    def excess(u):
+        return mp.ln(ratio(mp.exp(u))) - goal
+    low, high = mp.ln(low), mp.ln(high)
+    while high - low > 1e-3:
+        middle = (low + high) / 2
+        low, high = (middle, high) if (excess(middle) < 0) == rises else (low, middle)
+    last, u = low, high
+    before, now = excess(last), excess(u)
+    while abs(u - last) > mpf(10) ** -40:
+        last, u, before = u, u - now * (u - last) / (now - before), now
+        now = excess(u)
+    return mp.exp(u)
+
+
+def gamma_solved(a, lower, upper):
+    """With digits for what is left of 1 in the tail."""
+    if lower <= 0.5 and (first := mp.exp((mp.ln(lower) + mp.loggamma(a + 1)) / a)) < mpf(10) ** -40:
+        return first
+    with mp.workdps(420):
+        which = int(lower > 0.5)
+        most = a + 40 * mp.sqrt(a) + 800
+        return solved(lambda x: gamma_ratio(a, x)[which], (lower, upper)[which], which == 0, mpf(10) ** -50, most)
+
+
+def beta_solved(a, b, p):
+    """Through the odds, the first number that two positive ones sum to 1 with."""
+    def at(tail):
+        return lambda odds: beta_ratio(a, b, odds / (1 + odds)) if tail == 0 else beta_ratio(b, a, 1 / (1 + odds))
+    first = mp.exp((mp.ln(p) + mp.ln(a) + betaln(a, b)) / a)
+    if first < mpf(10) ** -40:
+        return first
+    which = int(p > 0.5)
+    with mp.workdps(150):
+        odds = solved(at(which), (p, 1 - p)[which], which == 0, mpf(10) ** -50, mpf(10) ** 40)
+        return odds / (1 + odds)
+
+
 def near(a, width):
     """A number near the mean of the distribution with the parameter a."""
     return max(a + random.uniform(-width, width) * a**0.5, a * 0.05)
@@ -171,6 +212,10 @@ PAIRS = [pair(-2, 1), pair(-1, 1), pair(1, 3), lambda: (random.uniform(0.05, 5),
 BETA = [(1e-5, 2.0, 0.3), (2.0, 1e-5, 0.3), (1.0, 1.0, 0.5), (1.0, 3.0, 0.2), (3.0, 5.0, 1e-10), (2.0, 300.0, 1e-3), (300.0, 2.0, 0.995),
         (5.0, 5.0, 0.5), (1e3, 1e3, 0.5), (7.0, 2.0, 0.99)]
 LOW_BETA = [(12.0, 15.0, 1e-10), (20.0, 20.0, 1e-13), (20.0, 20.0, 1e-15), (9.5, 3.0, 1e-30), (300.0, 30.0, 0.1), (25.0, 12.0, 0.999)]
+INVERSE = [(1e-8, 0.3), (1e-8, 1 - 1e-9), (0.01, 0.9), (0.1, 1e-10), (0.5, 1 - 2.0**-53), (1.0, 1e-307), (3.0, 1e-300), (30.0, 1e-300),
+           (1e3, 1e-20), (1e3, 1 - 1e-12), (1e4, 0.5), (1e4, 0.999), (2.5, 0.5)]
+INVERSE_BETA = [(1e-8, 2.0, 0.3), (2.0, 0.05, 0.3), (0.1, 0.2, 1e-12), (0.1, 0.2, 1 - 1e-12), (1.0, 1.0, 0.3), (1.0, 3.0, 1e-300), (5.0, 5.0, 0.5),
+                (1e3, 2.0, 1e-20), (2.0, 1e3, 1 - 1e-12), (1e3, 1e3, 1e-5), (30.0, 0.5, 0.999), (0.5, 30.0, 0.999)]
 TRIPLES = [triple(-1, 1), triple(-0.5, 1), triple(1, 3), lambda: (random.uniform(0.05, 5), random.uniform(0.05, 5), random.uniform(0.01, 0.99))]
 
 # A function, some points, and generators of the others.
@@ -224,6 +269,12 @@ FUNCTIONS = {
                  [(uniform(-8, 8), one_of(0, 1)), (uniform(-20, 3), one_of(0, 1, 2)), (uniform(-300, -5), one_of(1, 2))]),
     "ndtri": (ndtri, [(0.5,), (0.25,), (0.2499999,), (0.75,), (5e-324,), (1e-300,), (1 - 2.0**-53,)],
               [(uniform(0, 1),), (powers(-300, -1),), (uniform(0.2, 0.8),)]),
+    "gammaincinv": (lambda a, p: gamma_solved(a, p, 1 - p),
+                    INVERSE, [(powers(-1, 1), uniform(0, 1)), (powers(-1, 3), powers(-20, 0)), (powers(1, 3), uniform(0, 1)), (uniform(0.3, 5), lambda: 1 - 10.0 ** random.uniform(-15, -1))]),
+    "gammainccinv": (lambda a, q: gamma_solved(a, 1 - q, q),
+                     INVERSE, [(powers(-1, 1), uniform(0, 1)), (powers(-1, 3), powers(-100, 0)), (powers(1, 3), uniform(0, 1)), (uniform(0.3, 5), lambda: 1 - 10.0 ** random.uniform(-15, -1))]),
+    "betaincinv": (beta_solved, INVERSE_BETA, [(powers(-1, 1), powers(-1, 1), uniform(0, 1)), (powers(-1, 2), powers(-1, 2), powers(-20, 0)), (powers(1, 3), powers(1, 3), uniform(0, 1)),
+                   (uniform(0.3, 5), uniform(0.3, 5), lambda: 1 - 10.0 ** random.uniform(-15, -1))]),
 }
 
 def drawn_by(generator):

@@ -761,30 +761,99 @@ def gammainc(upper):
     return function
 
 
-def betainc(a, b, x):
-    def ratio(a, b, x):
-        """The series of positive terms."""
-        term = total = mp.exp(a * mp.ln(x) + b * mp.log1p(-x) + mp.loggamma(a + b) - mp.loggamma(a + 1) - mp.loggamma(b))
-        n = 0
-        while term > total * mpf(10) ** -mp.dps:
-            term *= (a + b + n) / (a + 1 + n) * x
-            total += term
-            n += 1
-        return total
+def root(ratio, wanted, low, high):
+    """Where an increasing function of positive numbers has a value, by halving and by secants of its logarithm."""
+    def excess(u):
+        return mp.ln(ratio(mp.exp(u)) / wanted)
+    low, high = mp.ln(low), mp.ln(high)
+    while high - low > 1e-3:
+        middle = (low + high) / 2
+        low, high = (middle, high) if excess(middle) < 0 else (low, middle)
+    last, u = low, high
+    before, now = excess(last), excess(u)
+    while abs(u - last) > mpf(10) ** -40:
+        last, u, before = u, u - now * (u - last) / (now - before), now
+        now = excess(u)
+    return mp.exp(u)
 
+
+def gammaincinv(upper):
+    """By implicit derivatives of those of gammainc; with few digits in p or far out they are not promised."""
+    def function(a, p):
+        if a < 0 or p < 0 or p > 1:
+            return (nan,) + (UNKNOWN,) * 5
+        if p == 0:
+            return (inf if upper else 0,) + (UNKNOWN,) * 5
+        if a < mpf(10) ** -20:
+            return (UNKNOWN if upper and 0 < a and p < mpf(10) ** -20 else 0,) + (UNKNOWN,) * 5
+        if a > 10**5 or p < mpf(2) ** -1022:
+            return (UNKNOWN,) * 6
+        with mp.workdps(700):
+            x = root(lambda x: gammainc(0)(a, x)[0], 1 - p if upper else p, mpf(10) ** -420, a + 40 * mp.sqrt(a) + 1000)
+            _, by_a, f, aa, f_a, f_x = gammainc(0)(a, x)
+            if p < mpf(10) ** -20 or UNKNOWN in (aa, f_a, f_x):
+                return (x,) + (UNKNOWN,) * 5
+            sign = -1 if upper else 1
+            x_a, x_p = -by_a / f, sign / f
+            mixed = -x_p * (f_a + f_x * x_a) / f
+            return x, x_a, x_p, -(aa + 2 * f_a * x_a + f_x * x_a**2) / f, mixed, -f_x * x_p**2 / f
+    return function
+
+
+def betaincinv(a, b, p):
+    """As gammaincinv, through the odds."""
+    if p != p or p < 0 or p > 1:
+        return (nan,) + (UNKNOWN,) * 9
+    if p == 0 or p == 1:
+        return (p,) + (UNKNOWN,) * 9
+    a, b, p = mpf(a), mpf(b), mpf(p)
+    with mp.workdps(200):
+        def ratio(odds):
+            # The series of what is nearer to 0.
+            return betainc_ratio(a, b, odds / (1 + odds)) if odds < 1 else 1 - betainc_ratio(b, a, 1 / (1 + odds))
+
+        odds = root(ratio, p, mpf(10) ** -70, mpf(10) ** 10)
+        x = odds / (1 + odds)
+        if p < mpf(10) ** -20 or x > 0.97:  # where the series have too many terms
+            return (x,) + (UNKNOWN,) * 9
+        _, by_a, by_b, f, aa, ab, f_a, bb, f_b, f_x = betainc_parts(a, b, x)
+        x_a, x_b, x_p = -by_a / f, -by_b / f, 1 / f
+        results = (x, x_a, x_b, x_p, -(aa + 2 * f_a * x_a + f_x * x_a**2) / f,
+                   -(ab + f_a * x_b + f_b * x_a + f_x * x_a * x_b) / f, -x_p * (f_a + f_x * x_a) / f,
+                   -(bb + 2 * f_b * x_b + f_x * x_b**2) / f, -x_p * (f_b + f_x * x_b) / f, -f_x * x_p**2 / f)
+        # Zeros by symmetry.
+        return tuple(UNKNOWN if abs(y) < mpf(10) ** -50 else y for y in results)
+
+
+def betainc_ratio(a, b, x):
+    """The series of positive terms."""
+    term = total = mp.exp(a * mp.ln(x) + b * mp.log1p(-x) + mp.loggamma(a + b) - mp.loggamma(a + 1) - mp.loggamma(b))
+    n = 0
+    while term > total * mpf(10) ** -mp.dps:
+        term *= (a + b + n) / (a + 1 + n) * x
+        total += term
+        n += 1
+    return total
+
+
+def betainc_parts(a, b, x):
+    """The value and its derivatives."""
+    of_a = [series(lambda a: betainc_ratio(a, b, x), a, order) for order in (1, 2)]
+    of_b = [series(lambda b: betainc_ratio(a, b, x), b, order) for order in (1, 2)]
+    mixed = series(lambda a: series(lambda b: betainc_ratio(a, b, x), b, 1), a, 1)
+    density = x ** (a - 1) * (1 - x) ** (b - 1) / mp.beta(a, b)
+    slopes = mp.ln(x) - mp.psi(0, a) + mp.psi(0, a + b), mp.log1p(-x) - mp.psi(0, b) + mp.psi(0, a + b)
+    return (betainc_ratio(a, b, x), of_a[0], of_b[0], density, of_a[1], mixed, density * slopes[0], of_b[1],
+            density * slopes[1], density * ((a - 1) / x - (b - 1) / (1 - x)))
+
+
+def betainc(a, b, x):
     if x != x or x < 0 or x > 1:
         return (nan,) + (UNKNOWN,) * 9
     if x == 0 or x == 1:
         return (x,) + (UNKNOWN,) * 9
     with mp.workdps(200):
-        a, b, x = mpf(a), mpf(b), mpf(x)
-        of_a = [series(lambda a: ratio(a, b, x), a, order) for order in (1, 2)]
-        of_b = [series(lambda b: ratio(a, b, x), b, order) for order in (1, 2)]
-        mixed = series(lambda a: series(lambda b: ratio(a, b, x), b, 1), a, 1)
-        density = x ** (a - 1) * (1 - x) ** (b - 1) / mp.beta(a, b)
-        slopes = mp.ln(x) - mp.psi(0, a) + mp.psi(0, a + b), mp.log1p(-x) - mp.psi(0, b) + mp.psi(0, a + b)
-        results = (ratio(a, b, x), of_a[0], of_b[0], density, of_a[1], mixed, density * slopes[0], of_b[1],
-                   density * slopes[1], density * ((a - 1) / x - (b - 1) / (1 - x)))
+        results = betainc_parts(mpf(a), mpf(b), mpf(x))
         # Zeros by symmetry.
         return tuple(UNKNOWN if abs(y) < mpf(10) ** -50 and x >= 0.25 else y for y in results)
 
@@ -818,6 +887,8 @@ BINARY = {
     "betaln": betaln,
     "gammainc": gammainc(0),
     "gammaincc": gammainc(1),
+    "gammaincinv": gammaincinv(0),
+    "gammainccinv": gammaincinv(1),
     "absolute_error": lambda a, b: (abs(a - b), mp.sign(a - b), mp.sign(b - a), 0, 0, 0),
 }
 # With values where an argument is NaN.
@@ -867,6 +938,7 @@ for precision in PAIRED:
             for x in [0.0, 1e-30, 0.25, 0.5, 0.875, 1.0, -0.5, 2.0, float("nan")]:
                 x = single(x) if precision == "f32" else x
                 line("betainc", precision, [a, b, x], betainc(a, b, x))
+                line("betaincinv", precision, [a, b, x], betaincinv(a, b, x))
 
 # Answers, and a probability.
 for precision, magnitudes in PAIRED.items():

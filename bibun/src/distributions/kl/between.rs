@@ -1,17 +1,20 @@
 //! Divergences between two distributions of one kind.
 
 use super::KlDivergence;
+use crate::distributions::bijectors::Bijector;
 use crate::distributions::parameters::{EULER, last_axes, times};
 use crate::distributions::{
-    Bernoulli, Beta, Binomial, Categorical, Cauchy, Dirichlet, Exponential, Gamma, Geometric,
-    Gumbel, Independent, Laplace, LogNormal, Multinomial, MultivariateNormal, Normal,
-    OneHotCategorical, Poisson, Uniform, VonMises, Weibull,
+    Bernoulli, Beta, Binomial, Categorical, Cauchy, Dirichlet, Distribution, Exponential, Gamma,
+    Geometric, Gumbel, Independent, Laplace, LogNormal, Multinomial, MultivariateNormal, Normal,
+    OneHotCategorical, Poisson, Transformed, Uniform, VonMises, Weibull,
 };
 use crate::error::{Error, mismatch, raise};
+use crate::functions::condition::expect_everywhere;
 use crate::functions::{
-    Triangle, betaln, digamma, exp, expand_dims, greater_equal, less_equal, lgamma, logical_and,
-    triangular_solve, where_, xlogy,
+    Triangle, all, betaln, broadcast_to, digamma, equal, exp, expand_dims, greater_equal,
+    less_equal, lgamma, logical_and, triangular_solve, where_, xlogy,
 };
+use crate::tree::Visitor;
 use crate::variable::Variable;
 
 impl KlDivergence<Self> for Normal {
@@ -213,5 +216,57 @@ impl<P: KlDivergence<Q>, Q> KlDivergence<Independent<Q>> for Independent<P> {
             raise(Error::argument("kl_divergence", what));
         }
         self.base.kl_to(&q.base).sum(last_axes(self.axes))
+    }
+}
+
+/// Returns whether bijectors have the same parameters, after a check wherever their elements are there.
+#[track_caller]
+fn are_same<B: Bijector>(own: &B, other: &B) -> Variable {
+    let parameters = |bijector: &B| {
+        let mut all = Vec::new();
+        let mut see = |name: &str, x: &Variable, _| all.push((name.to_owned(), x.clone()));
+        bijector.visit(&mut Visitor::new(&mut see));
+        all
+    };
+    let (own, other) = (parameters(own), parameters(other));
+    let kinds = |all: &[(String, Variable)]| -> Vec<_> {
+        all.iter()
+            .map(|(name, x)| (name.clone(), x.spec()))
+            .collect()
+    };
+    if kinds(&own) != kinds(&other) {
+        let what = "the bijectors have other parameters; they must be the same";
+        raise(Error::argument("kl_divergence", what));
+    }
+    let mut is_same = Variable::constant(bibun_array::Array::from(true));
+    for ((name, own), (_, other)) in own.iter().zip(&other) {
+        let holds = equal(own, other);
+        let what = format!("the parameter {name} of a bijector");
+        let must = "that of the other one, which must be the same";
+        expect_everywhere("kl_divergence", &what, own, &holds, must);
+        is_same = logical_and(is_same, all(holds, ..));
+    }
+    is_same
+}
+
+/// A bijector of both changes nothing: it stretches both densities alike. For other bijectors there is no closed form; in a
+/// function that is being traced, they make it NaN.
+impl<P, Q, B> KlDivergence<Transformed<Q, B>> for Transformed<P, B>
+where
+    P: Distribution + KlDivergence<Q>,
+    Q: Distribution,
+    B: Bijector,
+{
+    fn kl_to(&self, q: &Transformed<Q, B>) -> Variable {
+        let is_same = are_same(&self.bijector, &q.bijector);
+        let of_base = self.base.kl_to(&q.base);
+        // Parameters of the bijector may make the batch larger, by values of their own.
+        let whole = self.bijector.forward_shape(&self.base_shape());
+        let values = self.bijector.inverse_shape(&whole);
+        let own = values.rank() - self.base.event_shape().rank();
+        let shape = of_base.shape().broadcast(&values[..own].into());
+        let of_base = shape.map_or(of_base.clone(), |shape| broadcast_to(of_base, &shape));
+        let sum = of_base.sum(last_axes(self.rank() - self.base.event_shape().rank()));
+        where_(is_same, sum, f64::NAN)
     }
 }

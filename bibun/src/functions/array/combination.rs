@@ -71,7 +71,7 @@ pub fn cartesian_prod(xs: impl IntoIterator<Item = impl Into<Variable>>) -> Vari
         raise(Error::argument(function, "there are no vectors"));
     }
     let count = xs.len();
-    let tuples = stack(meshgrid(&xs.iter().collect::<Vec<_>>()), -1);
+    let tuples = stack(meshgrid(&xs), -1);
     reshape(&tuples, [tuples.size() / count, count])
 }
 

@@ -5,6 +5,7 @@ use bibun_array::{Array, DType, Element, Index, Scalar, Shape, allocating};
 use crate::call::composite;
 use crate::error::{Error, mismatch, raise};
 use crate::function::Spec;
+use crate::functions::array::concat::variables;
 use crate::functions::{
     Operand, broadcast_to, cast, constant_beside, is_finite, pow, reshape, to_float, where_,
 };
@@ -238,24 +239,25 @@ fn indices_of(
 /// ```
 /// use bibun::{functions::meshgrid, Variable};
 /// let (a, b) = (Variable::new([1.0, 2.0]), Variable::new([3.0, 4.0]));
-/// let grid = meshgrid(&[&a, &b]);
+/// let grid = meshgrid([&a, &b]);
 /// assert_eq!(grid[0].to_vec::<f64>(), [1.0, 1.0, 2.0, 2.0]);
 /// assert_eq!(grid[1].to_vec::<f64>(), [3.0, 4.0, 3.0, 4.0]);
 /// ```
 #[track_caller]
-pub fn meshgrid(vectors: &[&Variable]) -> Vec<Variable> {
+pub fn meshgrid(vectors: impl IntoIterator<Item = impl Into<Variable>>) -> Vec<Variable> {
     let _whole = composite("meshgrid");
+    let vectors = variables(vectors);
     if let Some(vector) = vectors.iter().find(|vector| vector.rank() > 1) {
         mismatch("meshgrid", &[("x", &vector.spec())], "it must be a vector")
     }
     let shape: Shape = vectors.iter().map(|vector| vector.size()).collect();
     let shape = shape.addressable("meshgrid");
-    let along = |(axis, vector): (usize, &&Variable)| {
+    let along = |(axis, vector): (usize, Variable)| {
         let mut aligned = vec![1; shape.rank()];
         aligned[axis] = vector.size();
-        broadcast_to(reshape(*vector, aligned), &shape)
+        broadcast_to(reshape(vector, aligned), &shape)
     };
-    vectors.iter().enumerate().map(along).collect()
+    vectors.into_iter().enumerate().map(along).collect()
 }
 
 #[cfg(test)]
@@ -283,7 +285,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input((), -2.0..2.0),
         Sample::new(
             "meshgrid",
-            |x| meshgrid(&[&x[0], &x[1]]),
+            |x| meshgrid([&x[0], &x[1]]),
             move |x| {
                 [0, 1]
                     .map(|own| by_index([2, 3], |i| at(&x[own], &[i[own]])))
@@ -318,7 +320,7 @@ mod tests {
     fn triangles_may_be_empty() {
         assert_eq!(tril_indices(2, 3, -2).0.shape(), [0]);
         assert_eq!(triu_indices(0, 3, 0).1.shape(), [0]);
-        assert!(meshgrid(&[]).is_empty());
+        assert!(meshgrid(Vec::<Variable>::new()).is_empty());
     }
     use crate::batch::vmap;
 

@@ -12,8 +12,8 @@ use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::families::call;
 use crate::functions::fused::fused;
 use crate::functions::{
-    Reduction, ShiftedExp, cast, expand_dims, gather, log_softmax, moveaxis, not_equal, one_hot,
-    reshape, scatter_add, shifted_exp, sum, take, to_float, to_indices, where_,
+    Reduction, ShiftedExp, cast, expand_dims, gather, log_softmax, moveaxis, not_equal,
+    one_hot_of_classes, reshape, scatter_add, shifted_exp, sum, take, to_float, to_indices, where_,
 };
 use crate::variable::Variable;
 
@@ -199,7 +199,7 @@ fn of_classes(
     let valid = where_(&weight, t, 0);
     let smooth = options.label_smoothing != 0.0;
     let mut losses = if smooth {
-        let classes = one_hot(&valid, x_spec.shape[axis], x_spec.dtype);
+        let classes = one_hot_of_classes(&valid, x_spec.shape[axis], x_spec.dtype);
         let classes = moveaxis(classes, -1, axis as isize);
         let t = distribution(function, classes, options, axis);
         of_distribution(log_p(x, axis as isize), t, axis)

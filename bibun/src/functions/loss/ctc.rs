@@ -131,7 +131,7 @@ pub fn ctc_loss_with(
     let input_lengths = lengths(
         "input_lengths",
         &options.input_lengths,
-        1,
+        0,
         spec.shape[rank - 2],
     );
     let target_lengths = lengths(
@@ -210,10 +210,10 @@ fn losses(
     let is_start = is_start.to(emissions.device());
     let emissions = where_(is_start, emissions, NEVER);
     let reached = log_band_scan(emissions, skips);
-    let reached = match input_lengths {
+    let reached = match &input_lengths {
         None => slice(reached, s![.., -1]),
         Some(lengths) => {
-            let last = expand_dims(lengths - 1, 2);
+            let last = expand_dims(maximum(lengths - 1, 0), 2);
             let last = broadcast_to(last, [count, 1, places]);
             squeeze(gather(reached, last, 1), 1)
         }
@@ -230,7 +230,15 @@ fn losses(
     let losses = -logsumexp(ends, 1);
     // Two places that are never reached share the cotangent of what follows from them, which is 0 only
     // where the end is reached.
-    where_(equal(&losses, f64::INFINITY), f64::INFINITY, losses)
+    let losses = where_(equal(&losses, f64::INFINITY), f64::INFINITY, losses);
+    let Some(lengths) = input_lengths else {
+        return losses;
+    };
+    // Without any time, nothing but no labels is certain.
+    let labels = target_lengths.map_or(full_like(&lengths, labels as i64), Variable::clone);
+    let of_nothing = where_(equal(labels, 0), 0.0, f64::INFINITY);
+    let of_nothing = cast(reshape(of_nothing, [count]), losses.dtype());
+    where_(reshape(equal(lengths, 0), [count]), of_nothing, losses)
 }
 
 #[cfg(test)]
@@ -426,6 +434,21 @@ mod tests {
         let found = ctc_loss_with(one, [1i64, 1], options);
         assert_eq!(found.shape().rank(), 0);
         assert!((found.item::<f64>() + blanks).abs() < 1e-15);
+    }
+
+    #[test]
+    fn without_time_only_no_labels_are_possible() {
+        let x = scores([3, 2, 2]);
+        let options = CtcOptions::from(Reduction::None).input_lengths([0i64, 0, 2]);
+        let options = options.target_lengths([0i64, 1, 1]);
+        let loss = |x: &Variable| ctc_loss_with(log_softmax(x, -1), [[1i64], [1], [1]], &options);
+        let found = loss(&x).to_vec::<f64>();
+        assert!(
+            found[..2] == [0.0, f64::INFINITY] && found[2].is_finite(),
+            "{found:?}"
+        );
+        let slopes = grad(|x| loss(x).sum(..), &x).to_vec::<f64>();
+        assert!(slopes[..8] == [0.0; 8] && slopes[8] != 0.0, "{slopes:?}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::mean_error::of_errors;
 use crate::functions::families::unary;
-use crate::functions::{Reduction, subtract};
+use crate::functions::{Operand, Reduction, subtract};
 use crate::variable::Variable;
 
 unary! {
@@ -31,10 +31,11 @@ unary! {
 ///
 /// Shapes: x, t of one shape → `[]`.
 /// Types: floats, promoted; integers give f64. The mean of no elements is 0.
-/// Gradient: that of [`huber`], divided by the number of elements, to x; the opposite to t.
+/// Gradient: that of [`huber`], divided by the number of elements, to x and to `delta`, if it is a Variable; the
+/// opposite to t.
 ///
 /// # Panics
-/// Panics if the shapes differ, because broadcasting would be a mistake here; `huber(x - t, delta)`
+/// Panics if the shapes of x and t differ, because broadcasting would be a mistake here; `huber(x - t, delta)`
 /// broadcasts.
 ///
 /// ```
@@ -43,7 +44,11 @@ unary! {
 /// assert_eq!(y.item::<f64>(), 1.5);
 /// ```
 #[track_caller]
-pub fn huber_loss(x: impl Into<Variable>, t: impl Into<Variable>, delta: f64) -> Variable {
+pub fn huber_loss(
+    x: impl Into<Variable>,
+    t: impl Into<Variable>,
+    delta: impl Into<Operand>,
+) -> Variable {
     huber_loss_with(x, t, delta, Reduction::Mean)
 }
 
@@ -65,7 +70,7 @@ pub fn huber_loss(x: impl Into<Variable>, t: impl Into<Variable>, delta: f64) ->
 pub fn huber_loss_with(
     x: impl Into<Variable>,
     t: impl Into<Variable>,
-    delta: f64,
+    delta: impl Into<Operand>,
     reduction: Reduction,
 ) -> Variable {
     let inputs = [("x", x.into()), ("t", t.into())];
@@ -96,6 +101,17 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         );
         samples.push(sample.input([2, 3], 0.5..2.0).input([2, 3], -2.0..-0.4));
     }
+    let of_delta = Sample::new(
+        "huber_loss",
+        |x| vec![huber_loss(&x[0], &x[1], &x[2])],
+        |x| {
+            let [x, t, delta] = [0, 1, 2].map(|i| x[i].to_vec::<f64>());
+            let losses = (0..6).map(|i| delta[0] * (x[i] - t[i] - 0.5 * delta[0]));
+            vec![Array::scalar(losses.sum::<f64>() / 6.0)]
+        },
+    );
+    let of_delta = of_delta.input([2, 3], 0.5..2.0).input([2, 3], -2.0..-0.4);
+    samples.push(of_delta.input([], 0.4..0.8));
     samples
 }
 

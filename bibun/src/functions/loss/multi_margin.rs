@@ -9,8 +9,8 @@ use crate::error::{Error, mismatch, raise};
 use crate::function::Spec;
 use crate::functions::{
     Reduction, any, cast, cumsum, expand_dims, gather, in_accumulator, logical_and, logical_not,
-    mean, nll_loss_with, not_equal, one_hot, relu, sigmoid_cross_entropy_with, square, sum, take,
-    to_float, to_indices, where_,
+    mean, nll_loss_with, not_equal, one_hot_of_classes, relu, sigmoid_cross_entropy_with, square,
+    sum, take, to_float, to_indices, where_,
 };
 use crate::variable::Variable;
 
@@ -125,7 +125,7 @@ pub fn multi_margin_loss_with(
         let t = where_(&counted, &t, 0);
         let hinges = relu(&x - expand_dims(own, -1) + margin);
         let hinges = if p == 2 { square(hinges) } else { hinges };
-        let others = logical_not(one_hot(&t, classes, DType::Bool));
+        let others = logical_not(one_hot_of_classes(&t, classes, DType::Bool));
         let mut losses = sum(where_(others, hinges, 0.0), -1) / classes as f64;
         if let Some(weight) = weight {
             losses *= take(cast(weight, losses.dtype()), t, 0);
@@ -197,7 +197,7 @@ pub fn multilabel_margin_loss_with(
         let t = where_(&listed, t, 0);
         let own = gather(&x, &t, -1);
         let listed = expand_dims(listed, -1);
-        let had = logical_and(one_hot(t, classes, DType::Bool), &listed);
+        let had = logical_and(one_hot_of_classes(t, classes, DType::Bool), &listed);
         let others = expand_dims(logical_not(any(had, -2)), -2);
         let hinges = relu(1.0 - expand_dims(own, -1) + expand_dims(x, -2));
         let hinges = where_(logical_and(listed, others), hinges, 0.0);

@@ -32,13 +32,18 @@ use crate::variable::Variable;
 pub fn norm(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
     let (x, axes) = (to_differentiable(x.into()), axes.into());
     if !x.dtype().is_complex() {
-        return root_of_squares("norm", x, axes, 1);
+        return root_of_squares("norm", x, axes, 1.0);
     }
     let _whole = composite("norm");
     let (own, _) = axes.resolve("norm", x.rank());
     // The length of all parts, whose derivatives at zero are not those of sizes.
     match own.first() {
-        Some(&axis) => root_of_squares("norm", concat([real(&x), imag(x)], axis as isize), axes, 1),
+        Some(&axis) => root_of_squares(
+            "norm",
+            concat([real(&x), imag(x)], axis as isize),
+            axes,
+            1.0,
+        ),
         None => abs(x),
     }
 }
@@ -50,12 +55,12 @@ pub(super) fn root_of_squares(
     function: &'static str,
     x: Variable,
     axes: Axes,
-    count: usize,
+    count: f64,
 ) -> Variable {
     let rule = Norm {
         function,
         over: Over::new(function, &axes, &x),
-        count: count as f64,
+        count,
     };
     let [y] = crate::apply(rule, [x]);
     y

@@ -64,7 +64,8 @@ pub fn mean(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
 method!(mean, axes: impl Into<Axes>);
 
 /// Computes the variance over axes, `Σ (x - mean)² / (n - ddof)`. With `ddof` 0 it is that of the
-/// elements, with 1 an unbiased estimate from a sample.
+/// elements, with 1 an unbiased estimate from a sample; it may be a fraction, as 1.5, with which the root is about
+/// unbiased.
 ///
 /// Shapes: x any → without the axes, or with size 1 for them under
 /// [`keep_dims`](bibun_array::keep_dims).
@@ -80,15 +81,19 @@ method!(mean, axes: impl Into<Axes>);
 /// assert_eq!(var(&x, .., 0).item::<f64>(), 1.25);
 /// ```
 #[track_caller]
-pub fn var(x: impl Into<Variable>, axes: impl Into<Axes>, ddof: usize) -> Variable {
+pub fn var(x: impl Into<Variable>, axes: impl Into<Axes>, ddof: impl Into<f64>) -> Variable {
     let _whole = composite("var");
     let (x, axes) = (to_float(x.into()), axes.into());
-    let degrees = count_over("var", &x, &axes).saturating_sub(ddof);
-    in_accumulator(x, |x| {
-        sum(square(centred("var", x, &axes)), axes) / degrees as f64
-    })
+    let degrees = degrees_of_freedom("var", &x, &axes, ddof.into());
+    in_accumulator(x, |x| sum(square(centred("var", x, &axes)), axes) / degrees)
 }
-method!(var, axes: impl Into<Axes>, ddof: usize);
+method!(var, axes: impl Into<Axes>, ddof: impl Into<f64>);
+
+/// Returns the number of elements of a sum of squares that are not fixed by the mean, or none of fewer.
+#[track_caller]
+fn degrees_of_freedom(function: &'static str, x: &Variable, axes: &Axes, ddof: f64) -> f64 {
+    (count_over(function, x, axes) as f64 - ddof).max(0.0)
+}
 
 /// Computes the standard deviation over axes, the square root of [`var`], without overflow or
 /// underflow in between.
@@ -107,15 +112,15 @@ method!(var, axes: impl Into<Axes>, ddof: usize);
 /// assert_eq!(std(Variable::new([1.0, 3.0]), .., 0).item::<f64>(), 1.0);
 /// ```
 #[track_caller]
-pub fn std(x: impl Into<Variable>, axes: impl Into<Axes>, ddof: usize) -> Variable {
+pub fn std(x: impl Into<Variable>, axes: impl Into<Axes>, ddof: impl Into<f64>) -> Variable {
     let _whole = composite("std");
     let (x, axes) = (to_float(x.into()), axes.into());
-    let degrees = count_over("std", &x, &axes).saturating_sub(ddof);
+    let degrees = degrees_of_freedom("std", &x, &axes, ddof.into());
     in_accumulator(x, |x| {
         root_of_squares("std", centred("std", x, &axes), axes, degrees)
     })
 }
-method!(std, axes: impl Into<Axes>, ddof: usize);
+method!(std, axes: impl Into<Axes>, ddof: impl Into<f64>);
 
 /// Computes the weighted mean over axes, `Σ w x / Σ w`.
 ///

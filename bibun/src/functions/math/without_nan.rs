@@ -71,15 +71,15 @@ method!(nanmean, axes: impl Into<Axes>);
 /// assert_eq!(nanvar(&Variable::new([1.0, f64::NAN, 2.0]), .., 1).item::<f64>(), 0.5);
 /// ```
 #[track_caller]
-pub fn nanvar(x: impl Into<Variable>, axes: impl Into<Axes>, ddof: usize) -> Variable {
+pub fn nanvar(x: impl Into<Variable>, axes: impl Into<Axes>, ddof: impl Into<f64>) -> Variable {
     let _whole = composite("nanvar");
     let (x, axes) = (to_float(x.into()), axes.into());
     in_accumulator(x, |x| {
-        let (centred, degrees) = centred("nanvar", &x, &axes, ddof);
+        let (centred, degrees) = centred("nanvar", &x, &axes, ddof.into());
         sum(square(centred), axes) / degrees
     })
 }
-method!(nanvar, axes: impl Into<Axes>, ddof: usize);
+method!(nanvar, axes: impl Into<Axes>, ddof: impl Into<f64>);
 
 /// Computes the standard deviation of the elements that are not NaN over axes, the square root of
 /// [`nanvar`], without overflow or underflow in between.
@@ -97,15 +97,15 @@ method!(nanvar, axes: impl Into<Axes>, ddof: usize);
 /// assert_eq!(nanstd(&Variable::new([1.0, f64::NAN, 3.0]), .., 0).item::<f64>(), 1.0);
 /// ```
 #[track_caller]
-pub fn nanstd(x: impl Into<Variable>, axes: impl Into<Axes>, ddof: usize) -> Variable {
+pub fn nanstd(x: impl Into<Variable>, axes: impl Into<Axes>, ddof: impl Into<f64>) -> Variable {
     let _whole = composite("nanstd");
     let (x, axes) = (to_float(x.into()), axes.into());
     in_accumulator(x, |x| {
-        let (centred, degrees) = centred("nanstd", &x, &axes, ddof);
+        let (centred, degrees) = centred("nanstd", &x, &axes, ddof.into());
         norm(centred, axes) / sqrt(degrees)
     })
 }
-method!(nanstd, axes: impl Into<Axes>, ddof: usize);
+method!(nanstd, axes: impl Into<Axes>, ddof: impl Into<f64>);
 
 /// Returns the maximum of the elements that are not NaN over axes, or NaN if there are none.
 ///
@@ -243,11 +243,11 @@ fn count_of(function: &'static str, x: &Variable, axes: impl Into<Axes>) -> Vari
 
 /// Returns the differences from the mean, 0 for NaN, and the degrees of freedom.
 #[track_caller]
-fn centred(function: &'static str, x: &Variable, axes: &Axes, ddof: usize) -> (Variable, Variable) {
+fn centred(function: &'static str, x: &Variable, axes: &Axes, ddof: f64) -> (Variable, Variable) {
     let over = Over::new(function, axes, x);
     let count = count_of(function, x, over.kept_axes());
     let mean = sum(filled(x, 0.0), over.kept_axes()) / &count;
-    let degrees = count - ddof as f64;
+    let degrees = count - ddof;
     // 0 / 0 is NaN; the number of none and fewer is none.
     let degrees = where_(degrees.greater(0), degrees, 0.0);
     let reduced = over.reduced(&x.shape());

@@ -4,7 +4,7 @@ use bibun_array::{Array, DType, Generator, Shape};
 
 use crate::call::composite;
 use crate::error::{Error, mismatch, raise};
-use crate::functions::pooling::window::last_axes;
+use crate::functions::pooling::window::last_sizes;
 use crate::functions::{
     broadcast_to, cast, expand_dims, floor, gather, in_accumulator, max, maximum, random_uniform,
     reshape, scatter_add, split, to_float, to_indices, where_,
@@ -20,8 +20,8 @@ use crate::variable::Variable;
 /// Gradient: `gy` of each window to its maximum; equal maxima share it.
 ///
 /// # Panics
-/// Panics if x has too few axes, or more windows than positions: `size + kernel - 1` must not exceed the
-/// size of x; or if a size of the kernel is 0.
+/// Panics if `kernel` and `size` do not have one number for each of the same axes, x has too few axes, or more windows
+/// than positions: `size + kernel - 1` must not exceed the size of x; or if a size of the kernel is 0.
 ///
 /// ```
 /// use bibun::array::Generator;
@@ -31,46 +31,48 @@ use crate::variable::Variable;
 /// assert!(y[0] == 2.0 && (y[1] == 3.0 || y[1] == 4.0) && y[2] == 5.0);
 /// ```
 #[track_caller]
-pub fn fractional_max_pool<const N: usize>(
+pub fn fractional_max_pool(
     x: impl Into<Variable>,
-    kernel: [usize; N],
-    size: [usize; N],
+    kernel: impl Into<Shape>,
+    size: impl Into<Shape>,
     generator: &mut Generator,
 ) -> Variable {
     let function = "fractional_max_pool";
     let _whole = composite(function);
-    let x = to_float(x.into());
-    let sizes = last_axes::<N>(function, &x);
+    let (x, kernel, size) = (to_float(x.into()), kernel.into(), size.into());
+    let axes = size.rank();
+    if kernel.rank() != axes {
+        let what = format!("kernel = {kernel} and size = {size} must have the same number of axes");
+        raise(Error::argument(function, what));
+    }
+    let sizes = last_sizes(function, &x, axes);
     if kernel.contains(&0) {
         raise(Error::argument(
             function,
-            format!("kernel = {kernel:?} must be positive"),
+            format!("kernel = {kernel} must be positive"),
         ));
     }
-    for axis in 0..N {
+    for axis in 0..axes {
         if size[axis] > 0 && size[axis].saturating_add(kernel[axis] - 1) > sizes[axis] {
-            let must_hold = format!("there is no room for {size:?} windows of {kernel:?} elements");
+            let must_hold = format!("there is no room for {size} windows of {kernel} elements");
             mismatch(function, &[("x", &x.spec())], must_hold)
         }
     }
-    let front = x.rank() - N;
-    let shape: Shape = x.shape().iter().take(front).copied().chain([N]).collect();
+    let front = x.rank() - axes;
+    let shape = x.shape();
+    let shape: Shape = shape.iter().take(front).copied().chain([axes]).collect();
     let starts = random_uniform(shape, 0.0, 1.0, DType::F64, generator).to(x.device());
-    maxima(x, kernel, size, &starts)
+    maxima(x, &kernel, &size, &starts)
 }
 
 /// Computes the maxima of windows whose positions along axis `a` follow from numbers between 0 and 1, the
-/// elements `a` of `starts`, `[.., N]`.
+/// elements `a` of `starts`, `[.., axes]`.
 #[track_caller]
-fn maxima<const N: usize>(
-    mut x: Variable,
-    kernel: [usize; N],
-    size: [usize; N],
-    starts: &Variable,
-) -> Variable {
+fn maxima(mut x: Variable, kernel: &[usize], size: &[usize], starts: &Variable) -> Variable {
     let device = x.device();
-    let front = x.rank() - N;
-    for (axis, start) in split(starts, N, -1).into_iter().enumerate() {
+    let axes = size.len();
+    let front = x.rank() - axes;
+    for (axis, start) in split(starts, axes, -1).into_iter().enumerate() {
         let (kernel, size, shape) = (kernel[axis], size[axis], x.shape());
         let room = shape[front + axis].saturating_sub(kernel);
         let distance = room as f64 / size.saturating_sub(1).max(1) as f64;
@@ -92,12 +94,14 @@ fn maxima<const N: usize>(
     }
     let shape = x.shape();
     let parts = size
-        .into_iter()
+        .iter()
         .zip(kernel)
-        .flat_map(|(size, kernel)| [size, kernel]);
+        .flat_map(|(&size, &kernel)| [size, kernel]);
     let parted: Shape = shape.iter().take(front).copied().chain(parts).collect();
-    let axes: Vec<isize> = (0..N).map(|axis| (front + 2 * axis + 1) as isize).collect();
-    max(reshape(x, parted), &axes[..])
+    let within: Vec<isize> = (0..axes)
+        .map(|axis| (front + 2 * axis + 1) as isize)
+        .collect();
+    max(reshape(x, parted), &within[..])
 }
 
 /// Puts maxima back to the positions that
@@ -120,14 +124,14 @@ fn maxima<const N: usize>(
 /// assert_eq!(back, [0.0, 0.0, 0.0, 3.0, 5.0, 0.0, 0.0, 0.0]);
 /// ```
 #[track_caller]
-pub fn max_unpool<const N: usize>(
+pub fn max_unpool(
     x: impl Into<Variable>,
     positions: impl Into<Variable>,
-    size: [usize; N],
+    size: impl Into<Shape>,
 ) -> Variable {
     let function = "max_unpool";
     let _whole = composite(function);
-    let (x, positions) = (to_float(x.into()), to_indices(positions));
+    let (x, positions, size) = (to_float(x.into()), to_indices(positions), size.into());
     let (x_spec, spec) = (x.spec(), positions.spec());
     if x_spec.shape != spec.shape || spec.dtype != DType::I64 {
         let inputs = [("x", &x_spec), ("positions", &spec)];
@@ -137,10 +141,13 @@ pub fn max_unpool<const N: usize>(
             "shapes must be equal, positions integers",
         )
     }
-    let windows: usize = last_axes::<N>(function, &x).iter().product();
-    let front = || x_spec.shape.iter().take(x_spec.shape.rank() - N).copied();
+    let windows: usize = last_sizes(function, &x, size.rank()).iter().product();
+    let front = || {
+        let count = x_spec.shape.rank() - size.rank();
+        x_spec.shape.iter().take(count).copied()
+    };
     let flat: Shape = front().chain([windows]).collect();
-    let all: Shape = front().chain(size).collect();
+    let all: Shape = front().chain(size.iter().copied()).collect();
     let all = all.addressable(function);
     let plane: Shape = front().chain([size.iter().product()]).collect();
     in_accumulator(x, |x| {
@@ -223,7 +230,7 @@ mod tests {
             .collect();
         let x = Variable::new(Array::from_vec(values, [1, 2, 7, 9]));
         let starts = Variable::constant([[[0.25, 0.9], [0.6, 0.1]]]);
-        let y = maxima(x, [2, 3], [4, 5], &starts);
+        let y = maxima(x, &[2, 3], &[4, 5], &starts);
         let expected = [
             0.94, 0.94, 1.34, 1.34, 1.74, 1.86, 1.98, 1.98, 1.18, 1.3, 1.7, 1.98, 1.98, 0.9, 1.3,
             1.42, 1.54, 1.82, 1.94, 1.94, 1.26, 1.26, 1.66, 1.66, 1.78, 0.98, 1.1, 1.38, 1.5, 1.78,
@@ -247,6 +254,24 @@ mod tests {
             "{error}"
         );
         assert!(attempt(|| max_unpool(&x, [[0i64, 1, 4]], [4])).is_err());
+    }
+
+    /// Axes may be as many as are known at run time.
+    #[test]
+    fn axes_are_as_many_as_sizes() {
+        let x = Variable::new([[1.0, 3.0, 2.0], [4.0, 0.0, 5.0]]);
+        for (axes, expected) in [(1, &[3.0, 5.0][..]), (2, &[5.0])] {
+            let kernel = [2, 3][2 - axes..].to_vec();
+            let y = fractional_max_pool(&x, kernel, vec![1; axes], &mut Generator::new(0));
+            assert_eq!(y.to_vec::<f64>(), expected);
+        }
+        let (y, positions) = crate::functions::max_pool_with_indices(&x, vec![2, 3]);
+        let back = max_unpool(y, positions, vec![2, 3]).to_vec::<f64>();
+        assert_eq!(back, [0.0, 0.0, 0.0, 0.0, 0.0, 5.0]);
+        let generator = &mut Generator::new(0);
+        let error = attempt(|| fractional_max_pool(&x, [2], [1, 1], generator)).unwrap_err();
+        let must = "kernel = [2] and size = [1, 1] must have the same number of axes";
+        assert!(error.to_string().contains(must), "{error}");
     }
 
     #[test]

@@ -5,9 +5,10 @@ use bibun_array::{DType, Distribution, Generator, normalize_axis};
 use super::draws::Random;
 use crate::call::composite;
 use crate::error::{Error, raise};
+use crate::functions::condition::expect_everywhere;
 use crate::functions::{
-    argmax, cast, in_accumulator, leaky_relu, log, maximum, moveaxis, multiply, one_hot, softmax,
-    to_float, where_,
+    Operand, argmax, cast, divide, in_accumulator, leaky_relu, log, maximum, moveaxis, multiply,
+    one_hot_of_classes, softmax, to_float, where_,
 };
 use crate::scope;
 use crate::variable::Variable;
@@ -59,7 +60,8 @@ pub fn rrelu(x: impl Into<Variable>, low: f64, high: f64, generator: &mut Genera
 ///
 /// Shapes: x any → the same.
 /// Types: floats; integers give f64.
-/// Gradient: `p (gy - Σ gy p) / tau` with the probabilities p, in both cases.
+/// Gradient: `p (gy - Σ gy p) / tau` with the probabilities p, in both cases; with `(x + g) / tau` to the scores, that of a
+/// quotient to `tau`, if it is a Variable.
 /// Source: E. Jang, S. Gu and B. Poole, Categorical reparameterization with Gumbel-softmax, 2017; C. J.
 /// Maddison, A. Mnih and Y. W. Teh, The concrete distribution, 2017.
 ///
@@ -78,30 +80,26 @@ pub fn rrelu(x: impl Into<Variable>, low: f64, high: f64, generator: &mut Genera
 #[track_caller]
 pub fn gumbel_softmax(
     x: impl Into<Variable>,
-    tau: f64,
+    tau: impl Into<Operand>,
     hard: bool,
     axis: isize,
     generator: &mut Generator,
 ) -> Variable {
     let function = "gumbel_softmax";
     let _whole = composite(function);
-    if tau.is_nan() || tau <= 0.0 {
-        raise(Error::argument(
-            function,
-            format!("tau is {tau}, it must be positive"),
-        ));
-    }
-    let x = to_float(x.into());
+    let (x, tau) = (to_float(x.into()), tau.into());
+    let all = tau.clone().beside(x.dtype());
+    expect_everywhere(function, "tau", &all, &all.greater(0.0), "positive");
     let axis = normalize_axis(function, axis, x.rank()) as isize;
     in_accumulator(x, |x| {
         // 0 is drawn too, whose noise would be infinite.
         let noise = -log(-log(maximum(uniform(&x, 0.0, 1.0, generator), 1e-30)));
-        let p = softmax((&x + noise) / tau, axis);
+        let p = softmax(divide(&x + noise, tau), axis);
         if !hard {
             return p;
         }
         let classes = x.shape()[axis as usize];
-        let drawn = one_hot(argmax(&p, axis), classes, DType::Bool);
+        let drawn = one_hot_of_classes(argmax(&p, axis), classes, DType::Bool);
         let drawn = cast(moveaxis(drawn, -1, axis), p.dtype());
         // Exactly 0 and 1, which adding and subtracting p would round.
         &p - p.detach() + drawn

@@ -3,17 +3,18 @@
 use bibun_array::{Array, DType};
 
 use crate::function::{Fixed, Mismatch, Spec};
+use crate::functions::condition::expect_everywhere;
 use crate::functions::families::{Discrete, DiscreteRule};
-use crate::functions::to_indices;
+use crate::functions::{greater_equal, to_indices};
 use crate::variable::Variable;
 
-/// Returns ones at the classes that `indices` name and zeros elsewhere, along a new last axis. Negative
-/// indices count from the end.
+/// Returns ones at the classes that `indices` name and zeros elsewhere, along a new last axis.
 ///
 /// Shapes: indices any `[i..]` → `[i.., classes]`. Types: integers → `dtype`. Gradient: none.
 ///
 /// # Panics
-/// Panics if `indices` are not integers or an index is out of bounds.
+/// Panics if `indices` are not integers, or a class is negative or not below `classes`. (Elsewhere a negative index counts
+/// from the end; here it would make the last class of a label that means none.)
 ///
 /// ```
 /// use bibun::{array::DType, functions::one_hot};
@@ -22,6 +23,19 @@ use crate::variable::Variable;
 /// ```
 #[track_caller]
 pub fn one_hot(indices: impl Into<Variable>, classes: usize, dtype: DType) -> Variable {
+    let indices = to_indices(indices);
+    let is_class = greater_equal(&indices, 0);
+    expect_everywhere("one_hot", "a class", &indices, &is_class, "0 or more");
+    one_hot_of_classes(indices, classes, dtype)
+}
+
+/// Returns [`one_hot`] of what are known to be classes.
+#[track_caller]
+pub(in crate::functions) fn one_hot_of_classes(
+    indices: impl Into<Variable>,
+    classes: usize,
+    dtype: DType,
+) -> Variable {
     Discrete::of(OneHot { classes, dtype }, [to_indices(indices)])
 }
 
@@ -60,10 +74,19 @@ mod tests {
 
     #[test]
     fn one_hot_of_batch_elements() {
-        let t = Variable::constant([[0i64, -1, 1]]);
+        let t = Variable::constant([[0i64, 1, 1]]);
         let y = vmap(|v| vec![one_hot(&v[0], 2, DType::I64)], &[t], &[Some(1)]);
         assert_eq!(y[0].shape(), [3, 1, 2]);
         assert_eq!(y[0].to_vec::<i64>(), [1, 0, 0, 1, 0, 1]);
+    }
+
+    #[test]
+    fn a_negative_class_is_named() {
+        let error = attempt(|| one_hot([1i64, -1], 3, DType::F64)).unwrap_err();
+        assert!(
+            error.to_string().contains("a class is -1.0 at [1]"),
+            "{error}"
+        );
     }
 
     #[test]
