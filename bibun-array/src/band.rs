@@ -1,6 +1,7 @@
 //! Recurrences over time along a row of places, each reached from itself and the two before it.
 
 use crate::cpu::band;
+use crate::placement::common;
 use crate::{Array, DType, Error, cpu, raise, record_call};
 
 /// Computes the logarithm of the sum over all paths that end at each place and time, of the product of the
@@ -102,11 +103,7 @@ fn recorded(
     [x, other]: [&Array; 2],
     compute: impl Fn(&Array, &Array) -> Array + Send + Sync + 'static,
 ) -> Array {
-    // A repeated value is on every device.
-    let device = match x.device() == cpu() {
-        true => other.device(),
-        false => x.device(),
-    };
+    let device = common(function, [x, other]);
     let spec = (x.shape().clone(), x.dtype());
     let run = move |x: Vec<Array>| vec![compute(&x[0].to(cpu()), &x[1].to(cpu())).to(device)];
     let mut results = record_call(function, &[x.clone(), other.clone()], &[spec], run);

@@ -89,14 +89,14 @@ impl Array {
     pub fn gather(&self, indices: &Self, axis: isize) -> Self {
         let axis = normalize_axis("gather", axis, self.rank());
         expect_aligned("gather", indices, self.shape(), axis);
-        if [self, indices].iter().all(|x| x.device() == cpu()) {
+        let device = common("gather", [self, indices]);
+        if device == cpu() {
             let (indices, complaint) = claimed("gather", indices, self.shape(), axis);
             return allocating("gather", || {
                 cpu::gather_within(self, &indices, axis, complaint)
             });
         }
         let indices = &within("gather", indices, self.shape(), axis);
-        let device = common("gather", [self, indices]);
         allocating("gather", || device.gather(self, indices, axis))
     }
 
@@ -120,7 +120,8 @@ impl Array {
     pub fn scatter_add(self, indices: &Self, axis: isize, value: &Self) -> Self {
         let axis = normalize_axis("scatter_add", axis, self.rank());
         expect_aligned("scatter_add", indices, self.shape(), axis);
-        if [&self, indices, value].iter().all(|x| x.device() == cpu()) {
+        let device = common("scatter_add", [&self, indices, value]);
+        if device == cpu() {
             let (indices, complaint) = claimed("scatter_add", indices, self.shape(), axis);
             let value = fitted("scatter_add", value, self.dtype(), indices.shape());
             return allocating("scatter_add", || {
@@ -129,7 +130,6 @@ impl Array {
         }
         let indices = &within("scatter_add", indices, self.shape(), axis);
         let value = fitted("scatter_add", value, self.dtype(), indices.shape());
-        let device = common("scatter_add", [&self, indices, &value]);
         allocating("scatter_add", || {
             device.scatter_add(self, indices, axis, &value)
         })

@@ -206,13 +206,13 @@ fn names_in_the_text_exist() {
 
 #[test]
 fn every_example_has_a_line_in_the_readme() {
-    let manifest = read(&workspace().join("examples/Cargo.toml"));
+    let manifest = read(workspace().join("examples/Cargo.toml"));
     let programs = manifest.split("[[example]]\n").skip(1).map(|table| {
         let name = table.lines().find_map(|line| line.strip_prefix("name = "));
         name.expect("a name").trim_matches('"')
     });
     let programs: BTreeSet<&str> = programs.collect();
-    let readme = read(&workspace().join("README.md"));
+    let readme = read(workspace().join("README.md"));
     let listed = readme.lines().filter_map(|line| {
         let (command, what) = line.strip_prefix("| `")?.split_once("` | ")?;
         (what.len() > 2).then(|| command.split(' ').next().expect("a name"))

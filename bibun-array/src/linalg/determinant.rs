@@ -6,7 +6,7 @@ use super::lu::eliminate;
 use super::numbers::{Numbers, Real};
 use super::svd::svd;
 use super::{expect_square, expect_square_entries, results};
-use crate::{Array, Index, cpu, matmul};
+use crate::{Array, Index, matmul};
 
 /// Computes the determinants of matrices `[.., n, n]`, their signs and the logarithms of their absolute values, each
 /// `[..]`. Of complex numbers, the signs are of size 1, and the logarithms those of the determinants, whose
@@ -46,11 +46,7 @@ pub fn cofactors(a: &Array) -> Array {
     let [u, s, vt, _] = svd(a, false);
     let [[_, left, _], [_, right, _]] = [&u, &vt].map(determinants);
     let alone = s.expand_dims(-2).broadcast_to(a.shape());
-    let is_own = Array::eye(n, crate::DType::Bool);
-    let is_own = match a.device() == cpu() {
-        true => is_own,
-        false => is_own.to(a.device()),
-    };
+    let is_own = Array::eye(n, crate::DType::Bool).to(u.device());
     let others = is_own.where_(1.0, alone).cast(a.dtype()).prod(-1);
     let scaled = u * others.expand_dims(-2);
     let signs = (left * right).slice(&[Index::Ellipsis, Index::NewAxis, Index::NewAxis]);

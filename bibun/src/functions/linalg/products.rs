@@ -447,7 +447,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             |x| vec![corrcoef(&x[0])],
             move |x| each(x, |x| vec![correlation(&covariance(&x[0], 1.0))]),
         )
-        .input([2, 4], range.clone()),
+        .input([2, 4], range),
         Sample::of_complex(
             "vander",
             &[([2].into(), parts.clone())],
