@@ -1,8 +1,8 @@
 //! Recurrences over time along a row of places, each reached from itself and the two before it.
 
 use crate::cpu::band;
-use crate::placement::common;
-use crate::{Array, DType, Error, cpu, raise, record_call};
+use crate::placement::on_cpu;
+use crate::{Array, DType, Error, raise};
 
 /// Computes the logarithm of the sum over all paths that end at each place and time, of the product of the
 /// exponentials of x on the path: the forward variables of a hidden Markov model.
@@ -103,9 +103,8 @@ fn recorded(
     [x, other]: [&Array; 2],
     compute: impl Fn(&Array, &Array) -> Array + Send + Sync + 'static,
 ) -> Array {
-    let device = common(function, [x, other]);
     let spec = (x.shape().clone(), x.dtype());
-    let run = move |x: Vec<Array>| vec![compute(&x[0].to(cpu()), &x[1].to(cpu())).to(device)];
-    let mut results = record_call(function, &[x.clone(), other.clone()], &[spec], run);
+    let run = move |x: &[Array]| vec![compute(&x[0], &x[1])];
+    let mut results = on_cpu(function, &[x, other], &[spec], run);
     results.pop().expect("there is one result")
 }

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::cpu::CPU;
-use crate::{Array, Device, Error, raise};
+use crate::{Array, DType, Device, Error, Shape, raise, record_call};
 
 /// Returns the CPU.
 pub fn cpu() -> &'static dyn Device {
@@ -92,4 +92,22 @@ pub(crate) fn common<'a>(
         }
     }
     device.or_else(|| SETTLED.get()).unwrap_or_else(cpu)
+}
+
+/// Computes, or writes down, what only the CPU computes, and brings the results of these shapes and dtypes to
+/// where the inputs are.
+#[track_caller]
+pub(crate) fn on_cpu(
+    function: &'static str,
+    inputs: &[&Array],
+    outputs: &[(Shape, DType)],
+    compute: impl Fn(&[Array]) -> Vec<Array> + Send + Sync + 'static,
+) -> Vec<Array> {
+    let device = common(function, inputs.iter().copied());
+    let run = move |x: Vec<Array>| {
+        let x: Vec<Array> = x.iter().map(|x| x.to(cpu())).collect();
+        compute(&x).into_iter().map(|y| y.to(device)).collect()
+    };
+    let inputs: Vec<Array> = inputs.iter().map(|&x| x.clone()).collect();
+    record_call(function, &inputs, outputs, run)
 }

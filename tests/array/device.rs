@@ -4,9 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bibun_array::{
-    Array, Change, Convolution, ConvolutionPart, DType, Device, Distribution, Error, Generator,
-    Normalization, Stencil, Update, Window, attempt, concat, cpu, gemm, keep_dims, matmul,
-    normalize_gradient, ops, s, stack,
+    Array, Change, Convolution, ConvolutionPart, DType, Device, Distribution, Error, Fourier,
+    Generator, Normalization, Stencil, Update, Window, attempt, concat, cpu, fourier, gemm,
+    keep_dims, linalg, log_band_scan, matmul, normalize_gradient, ops, s, settle, stack,
 };
 use test_device::{BARE, Counting};
 
@@ -204,6 +204,28 @@ fn arrays_are_moved_and_found_equal() {
     let zeros = Array::zeros([2, 2], DType::F64);
     assert!(zeros.to(device).memory().is_none());
     assert_eq!((&there + &zeros).to_vec::<f64>(), there.to_vec::<f64>());
+}
+
+#[test]
+fn repeated_values_are_computed_where_that_is_settled() {
+    let device = Counting::new(&["to"]);
+    let _here = settle(device);
+    let x = Array::ones([2, 2], DType::F64);
+    let first = Array::zeros([1, 2], DType::I64);
+    let none = Array::zeros([2], DType::Bool);
+    for (what, y) in [
+        ("cumsum", x.cumsum(0)),
+        (
+            "scatter_add",
+            x.clone().scatter_add(&first, 0, &x.slice(s![..1])),
+        ),
+        ("log_band_scan", log_band_scan(&x, &none)),
+        ("cofactors", linalg::cofactors(&x)),
+        ("nextafter", ops::nextafter(&x, &(&x + 1.0))),
+        ("fourier", fourier(&x, Fourier::Real, 1.0)),
+    ] {
+        assert!(y.device() == device as &dyn Device, "{what}");
+    }
 }
 
 fn refused<T>(f: impl FnOnce() -> T) -> Error {

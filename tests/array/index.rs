@@ -400,6 +400,21 @@ fn errors_name_the_index_the_axis_and_the_shapes() {
             "scatter_add: index 2 is outside of axis 0",
         ),
         (
+            message(|| {
+                let x = Array::zeros([2, 0, 3], DType::F32);
+                drop(x.scatter_add(
+                    &Array::zeros([2, 1, 3], DType::I64),
+                    1,
+                    &Array::from(1.0f32),
+                ))
+            }),
+            "scatter_add: index 0 is outside of axis 1 of the shape [2, 0, 3]",
+        ),
+        (
+            message(|| drop(Array::zeros([0], DType::F32).gather(&Array::from([0i64]), 0))),
+            "gather: index 0 is outside of axis 0 of the shape [0]",
+        ),
+        (
             message(|| drop(x.clone().scatter_add(&Array::from([[0i64, 0]]), 0, &float))),
             "scatter_add: the indices [1, 2] do not fit",
         ),

@@ -100,9 +100,13 @@ pub(super) fn power(x: Complex64, exponent: Complex64) -> Complex64 {
     if exponent.im == 0.0 {
         let e = exponent.re;
         if e.fract() == 0.0 && e.abs() <= MOST {
-            // The power of x may be infinite where its reciprocal is not.
-            let base = if e < 0.0 { divide(Complex::ONE, x) } else { x };
-            return base.powi(e.abs() as i32);
+            // The power of x may be infinite where its reciprocal is not. Powers of infinity are NaN.
+            let inverse = divide(Complex::ONE, x);
+            return match e > 0.0 {
+                true => x.powi(e as i32),
+                false if x == Complex::ZERO => inverse,
+                false => inverse.powi(-e as i32),
+            };
         }
         if x == Complex::ZERO {
             return Complex::from(0f64.powf(e));
@@ -193,6 +197,9 @@ mod tests {
     fn powers_whose_reciprocals_are_not_finite() {
         let of = |re: f64, im: f64, e: f64| power(Complex::new(re, im), e.into());
         assert_eq!(of(1e200, 1e200, -2.0), Complex::ZERO);
+        for e in [-1.0, -2.0, -3.0] {
+            assert_eq!(of(0.0, 0.0, e).re, f64::INFINITY);
+        }
         for (found, expected) in [
             (of(1e154, 1e154, -2.0), Complex::new(0.0, -5e-309)),
             (of(1e78, -2e78, -4.0), Complex::new(-1.12e-314, -3.84e-314)),

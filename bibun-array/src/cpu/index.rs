@@ -373,9 +373,10 @@ fn written<T: Element>(
     let indices = indices.host_slice::<i64>();
     let value = spread(value);
     let value = value.host_slice::<T>();
-    let is_outside = AtomicBool::new(false);
+    // There is no index into an axis without elements.
+    let is_outside = AtomicBool::new(rows == 0);
     let at_once = (PARALLEL / 4).div_ceil(picked);
-    let targets = chunks(target.as_mut_slice::<T>(), whole);
+    let targets = chunks(target.as_mut_slice::<T>(), whole.max(1));
     let many = rayon::current_num_threads() > 1;
     for_each(targets, many, at_once, &|i, target| {
         let own = i * picked..(i + 1) * picked;
@@ -402,9 +403,8 @@ fn written<T: Element>(
             is_outside.store(true, Ordering::Relaxed);
         }
     });
-    if let Some(complaint) = complaint
-        && is_outside.into_inner()
-    {
+    if is_outside.into_inner() {
+        let complaint = complaint.expect("without one, the indices were checked before");
         let size = rows as i64;
         complain(indices, &(-size..size), &complaint);
     }

@@ -7,7 +7,8 @@ use realfft::RealFftPlanner;
 use rustfft::{FftNum, FftPlanner};
 
 use crate::cpu::{chunks, for_each, worth_threads};
-use crate::{Array, DType, Element, Error, Shape, cpu, raise, record_call};
+use crate::placement::on_cpu;
+use crate::{Array, DType, Element, Error, Shape, raise};
 
 /// A Fourier transform along the last axis, without its length.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -58,17 +59,14 @@ pub fn fourier(x: &Array, transform: Fourier, scale: f64) -> Array {
         let what = format!("{} {} does not fit {transform:?}", x.shape(), x.dtype());
         raise(Error::invalid("fourier", what));
     };
-    let device = crate::placement::common("fourier", [x]);
     let result = shape.clone();
-    let run = move |x: Vec<Array>| {
-        let x = x[0].to(cpu());
-        let y = match dtype.to_real() == DType::F32 {
-            true => transformed::<f32>(&x, transform, scale, &result),
-            false => transformed::<f64>(&x, transform, scale, &result),
-        };
-        vec![y.to(device)]
+    let run = move |x: &[Array]| {
+        vec![match dtype.to_real() == DType::F32 {
+            true => transformed::<f32>(&x[0], transform, scale, &result),
+            false => transformed::<f64>(&x[0], transform, scale, &result),
+        }]
     };
-    let mut results = record_call("fourier", &[x.clone()], &[(shape, dtype)], run);
+    let mut results = on_cpu("fourier", &[x], &[(shape, dtype)], run);
     results.pop().expect("there is one result")
 }
 

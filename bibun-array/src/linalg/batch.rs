@@ -9,8 +9,9 @@ use smallvec::SmallVec;
 use super::numbers::{GROUP, Group, Numbers, Real};
 use crate::cpu::Float;
 use crate::cpu::threads::{Chunks, for_each_run};
+use crate::placement::on_cpu;
 use crate::waiting::shared;
-use crate::{Array, DType, Shape, cpu, in_row_major_memory, record_call};
+use crate::{Array, DType, Shape, cpu, in_row_major_memory};
 
 /// The work, in operations, from which on threads share it.
 const WORK: usize = 1 << 16;
@@ -109,22 +110,16 @@ pub(super) fn run<R: Rule>(rule: R, inputs: &[&Array]) -> Vec<Array> {
     let floats = floats.iter().map(|own| (whole(own), dtype));
     let integers = integers.iter().map(|own| (whole(own), DType::I64));
     let specs: Vec<(Shape, DType)> = floats.chain(integers).collect();
-    // A repeated value is on every device.
-    let device = inputs.iter().map(|x| x.device());
-    let device = device.clone().find(|&x| x != cpu()).unwrap_or(cpu());
     let (name, count) = (rule.name(), batch.size());
     let all = specs.clone();
-    let work = move |x: Vec<Array>| {
-        let x = x.into_iter().map(|x| in_row_major_memory(x.to(cpu())));
-        let x: List<Array> = x.collect();
-        let y = match dtype == DType::F32 {
+    let work = move |x: &[Array]| {
+        let x: List<Array> = x.iter().cloned().map(in_row_major_memory).collect();
+        match dtype == DType::F32 {
             true => computed::<f32, R>(&rule, count, &x, &all),
             false => computed::<f64, R>(&rule, count, &x, &all),
-        };
-        y.into_iter().map(|y| y.to(device)).collect()
+        }
     };
-    let inputs: Vec<Array> = inputs.iter().map(|&x| x.clone()).collect();
-    record_call(name, &inputs, &specs, work)
+    on_cpu(name, inputs, &specs, work)
 }
 
 fn computed<T: Large, R: Rule>(

@@ -2,7 +2,8 @@
 
 use half::{bf16, f16};
 
-use crate::{Array, DType, Element, Error, cpu, raise, record_call};
+use crate::placement::on_cpu;
+use crate::{Array, DType, Element, Error, raise};
 
 /// Moves each float by one in the order of its bits.
 macro_rules! next_after {
@@ -49,10 +50,10 @@ pub fn nextafter(a: &Array, b: &Array) -> Array {
         );
         raise(Error::invalid("nextafter", what));
     }
-    let (device, spec) = (a.device(), (a.shape().clone(), a.dtype()));
-    let next = move |x: Vec<Array>| {
-        let [a, b] = [0, 1].map(|i| x[i].to(cpu()));
-        let next = match a.dtype() {
+    let spec = (a.shape().clone(), a.dtype());
+    let next = |x: &[Array]| {
+        let [a, b] = [&x[0], &x[1]];
+        vec![match a.dtype() {
             DType::F16 => next_after!(f16, a, b),
             DType::BF16 => next_after!(bf16, a, b),
             DType::F32 => next_after!(f32, a, b),
@@ -60,9 +61,8 @@ pub fn nextafter(a: &Array, b: &Array) -> Array {
             DType::Bool | DType::U8 | DType::I32 | DType::I64 | DType::C64 | DType::C128 => {
                 unreachable!("it has been checked")
             }
-        };
-        vec![next.to(device)]
+        }]
     };
-    let mut next = record_call("nextafter", &[a.clone(), b.clone()], &[spec], next);
+    let mut next = on_cpu("nextafter", &[a, b], &[spec], next);
     next.pop().expect("there is one result")
 }

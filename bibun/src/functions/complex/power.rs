@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn negative_powers_of_large_numbers() {
+    fn negative_powers_of_large_numbers_and_zero() {
         let x = Variable::new([C::new(1e200, 1e200)]);
         let e = Variable::constant([C::new(-2.0, 0.0)]);
         for call in [
@@ -152,6 +152,9 @@ mod tests {
             assert_eq!(call(&x, &e).to_vec::<C>(), [C::ZERO]);
             let gx = grad(|x| real(call(x, &e)).sum(..), &x).to_vec::<C>();
             assert_eq!(gx, [C::ZERO]);
+            // As PyTorch and JAX have it.
+            let zero = Variable::constant([C::ZERO]);
+            assert_eq!(call(&zero, &e).to_vec::<C>()[0].re, f64::INFINITY);
         }
     }
 }

@@ -142,20 +142,17 @@ pub fn pow(x: impl Into<Operand>, exponent: impl Into<Operand>) -> Variable {
 method!(pow, exponent: impl Into<Operand>);
 
 /// Returns the power of complex numbers with a constant exponent: products, so that derivatives of
-/// every order are right at zero, if it is a small integer.
+/// every order are right at zero, if it is a small positive integer.
 #[track_caller]
 fn complex_power(x: Variable, exponent: f64) -> Variable {
     const MOST: f64 = 64.0;
     let _whole = composite("pow");
-    if exponent.fract() != 0.0 || exponent.abs() > MOST {
+    if exponent.fract() != 0.0 || !(1.0..=MOST).contains(&exponent) {
         let exponent = Array::full(x.shape(), exponent).cast(x.dtype());
         let exponent = constant_beside(&[&x], exponent);
         return ComplexPower::of(x, exponent);
     }
-    let mut rest = exponent.abs() as u32;
-    // The power of x may be infinite where its reciprocal is not.
-    let mut base = if exponent < 0.0 { reciprocal(x) } else { x };
-    let mut product = None;
+    let (mut rest, mut base, mut product) = (exponent as u32, x, None);
     loop {
         if rest % 2 == 1 {
             product = Some(match product {
