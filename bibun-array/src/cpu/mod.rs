@@ -22,7 +22,7 @@ mod scan;
 mod sort;
 mod stencil;
 pub(crate) mod threads;
-mod tile;
+pub(crate) mod tile;
 mod update;
 
 use std::borrow::Cow;

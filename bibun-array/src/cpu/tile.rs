@@ -481,7 +481,7 @@ impl<T: Float, const M: usize, const N: usize> WithSimd for FixedScattered<'_, T
 
 /// The transpose of a square of vectors, each at the beginning of a slice.
 #[inline(always)]
-pub(super) fn transposed<'a, S: Simd, T: Float>(
+pub(crate) fn transposed<'a, S: Simd, T: Float>(
     simd: S,
     row: impl Fn(usize) -> &'a [T],
 ) -> [T::Vector<S>; LANES] {

@@ -3,12 +3,13 @@
 use std::array;
 use std::mem::take;
 
-use pulp::{Arch, NullaryFnOnce};
+use pulp::{Arch, NullaryFnOnce, Simd, WithSimd};
 use smallvec::SmallVec;
 
-use super::numbers::{GROUP, Group, Numbers, Real};
+use super::numbers::{Group, Numbers, Real};
 use crate::cpu::Float;
 use crate::cpu::threads::{Chunks, for_each_run};
+use crate::cpu::tile::transposed;
 use crate::placement::on_cpu;
 use crate::waiting::shared;
 use crate::{Array, DType, Shape, cpu, in_row_major_memory};
@@ -115,14 +116,15 @@ pub(super) fn run<R: Rule>(rule: R, inputs: &[&Array]) -> Vec<Array> {
     let work = move |x: &[Array]| {
         let x: List<Array> = x.iter().cloned().map(in_row_major_memory).collect();
         match dtype == DType::F32 {
-            true => computed::<f32, R>(&rule, count, &x, &all),
-            false => computed::<f64, R>(&rule, count, &x, &all),
+            true => computed::<f32, R, 16>(&rule, count, &x, &all),
+            false => computed::<f64, R, 8>(&rule, count, &x, &all),
         }
     };
     on_cpu(name, inputs, &specs, work)
 }
 
-fn computed<T: Large, R: Rule>(
+/// Computes in groups of N matrices, if they are small.
+fn computed<T: Large, R: Rule, const N: usize>(
     rule: &R,
     count: usize,
     x: &[Array],
@@ -138,7 +140,7 @@ fn computed<T: Large, R: Rule>(
         .map(|x| x.as_slice::<T>().expect("a row-major array on the CPU"))
         .collect();
     let group = match rule.is_tiny() {
-        true => GROUP,
+        true => N,
         false => 1,
     };
     let (mut floats, mut integers) = (List::new(), List::new());
@@ -160,7 +162,7 @@ fn computed<T: Large, R: Rule>(
     let threads = groups > 1 && groups * each > WORK;
     shared(|| {
         for_each_run(run, threads, (WORK / each.max(1)).max(1), &|first, run| {
-            Arch::new().dispatch(Run(rule, &x, count, first * group, run));
+            Arch::new().dispatch(Run::<T, R, N>(rule, &x, count, first * group, run));
         });
     });
     y
@@ -226,18 +228,17 @@ impl<'a, T: Real> Places<'a, T> {
 
     /// Writes the results of a group.
     #[inline(always)]
-    fn take_group(&mut self, mut results: &[Group<T>]) {
+    fn take_group<S: Simd, const N: usize>(&mut self, simd: S, mut results: &[Group<T, N>])
+    where
+        T: Float,
+    {
         for (memory, each) in &mut self.floats {
-            let own = taken(memory, GROUP * *each);
-            for (lane, own) in own.chunks_exact_mut((*each).max(1)).enumerate() {
-                for (y, x) in own.iter_mut().zip(results) {
-                    *y = x.0[lane];
-                }
-            }
+            let own = taken(memory, N * *each);
+            separate(simd, &results[..*each], own);
             results = &results[*each..];
         }
         for (memory, each) in &mut self.integers {
-            let own = taken(memory, GROUP * *each);
+            let own = taken(memory, N * *each);
             for (lane, own) in own.chunks_exact_mut((*each).max(1)).enumerate() {
                 to_integers(results.iter().map(|x| &x.0[lane]), own);
             }
@@ -264,13 +265,13 @@ fn to_integers<'a, T: Real>(numbers: impl Iterator<Item = &'a T>, out: &mut [i64
     }
 }
 
-struct Run<'a, 'b, T, R>(&'a R, &'a [&'a [T]], usize, usize, Places<'b, T>);
+struct Run<'a, 'b, T, R, const N: usize>(&'a R, &'a [&'a [T]], usize, usize, Places<'b, T>);
 
-impl<'a, T: Large, R: Rule> NullaryFnOnce for Run<'a, '_, T, R> {
+impl<'a, T: Large, R: Rule, const N: usize> WithSimd for Run<'a, '_, T, R, N> {
     type Output = ();
 
     #[inline(always)]
-    fn call(self) {
+    fn with_simd<S: Simd>(self, simd: S) {
         let Self(rule, x, total, first, mut run) = self;
         let lengths: List<usize> = x.iter().map(|x| x.len() / total).collect();
         let inputs = |i: usize| -> List<&[T]> {
@@ -293,11 +294,11 @@ impl<'a, T: Large, R: Rule> NullaryFnOnce for Run<'a, '_, T, R> {
             .collect();
         let count = floats + numbers + rule.memory();
         let mut i = first;
-        if end - i >= GROUP {
-            let mut grouped = vec![Group::<T>::of(0.0); lengths.iter().sum()];
-            let mut results = vec![Group::<T>::of(0.0); count];
+        if end - i >= N {
+            let mut grouped = vec![Group::<T, N>::of(0.0); lengths.iter().sum()];
+            let mut results = vec![Group::<T, N>::of(0.0); count];
             let mut single = vec![T::of(0.0); if R::FINISHES { count } else { 0 }];
-            while end - i >= GROUP {
+            while end - i >= N {
                 results[..floats].fill(Group::of(0.0));
                 {
                     let mut y = parts_mut(&mut results, &sizes);
@@ -307,7 +308,7 @@ impl<'a, T: Large, R: Rule> NullaryFnOnce for Run<'a, '_, T, R> {
                             Some(place) if k == 0 => &mut *y[place],
                             _ => &mut grouped[at..],
                         };
-                        interleave(&x[i * length..], length, place);
+                        interleave(simd, &x[i * length..], length, place);
                         at += length;
                     }
                     let given = parts(&grouped, &lengths);
@@ -315,7 +316,7 @@ impl<'a, T: Large, R: Rule> NullaryFnOnce for Run<'a, '_, T, R> {
                     rule.compute(given, &mut y[..sizes.len()]);
                 }
                 if R::FINISHES {
-                    for lane in 0..GROUP {
+                    for lane in 0..N {
                         for (single, results) in single.iter_mut().zip(&results) {
                             *single = results.0[lane];
                         }
@@ -325,8 +326,8 @@ impl<'a, T: Large, R: Rule> NullaryFnOnce for Run<'a, '_, T, R> {
                         }
                     }
                 }
-                run.take_group(&results);
-                i += GROUP;
+                run.take_group(simd, &results);
+                i += N;
             }
         }
         let mut further = vec![T::of(0.0); count - floats];
@@ -360,12 +361,58 @@ fn put_in_place<'a, 'b, T: Copy, R: Rule>(x: &'a [&'b [T]], y: &mut [&mut [T]]) 
 
 /// Puts elements of neighbouring matrices side by side.
 #[inline(always)]
-fn interleave<T: Real>(x: &[T], length: usize, out: &mut [Group<T>]) {
-    let x: [&[T]; GROUP] = array::from_fn(|lane| &x[lane * length..][..length]);
-    for (i, out) in out[..length].iter_mut().enumerate() {
-        // Whole vectors are stored, for what is stored in parts cannot soon be read as a whole.
-        *out = Group(array::from_fn(|lane| x[lane][i]));
+fn interleave<S: Simd, T: Float, const N: usize>(
+    simd: S,
+    x: &[T],
+    length: usize,
+    out: &mut [Group<T, N>],
+) {
+    let out = &mut out[..length];
+    let lanes = T::lanes::<S>();
+    for first in (0..N).step_by(lanes) {
+        let x = &x[first * length..][..lanes * length];
+        for i in squares(length, lanes) {
+            let square = transposed::<S, T>(simd, |row| &x[row * length + i..]);
+            for (out, &vector) in out[i..].iter_mut().zip(&square[..lanes]) {
+                T::store::<S>(&mut out.0[first..], vector);
+            }
+        }
+        if length < lanes {
+            for (i, out) in out.iter_mut().enumerate() {
+                for lane in 0..lanes {
+                    out.0[first + lane] = x[lane * length + i];
+                }
+            }
+        }
     }
+}
+
+/// Writes elements of neighbouring matrices that are side by side one matrix after the other.
+#[inline(always)]
+fn separate<S: Simd, T: Float, const N: usize>(simd: S, x: &[Group<T, N>], out: &mut [T]) {
+    let (lanes, length) = (T::lanes::<S>(), x.len());
+    for first in (0..N).step_by(lanes) {
+        let out = &mut out[first * length..][..lanes * length];
+        for i in squares(length, lanes) {
+            let square = transposed::<S, T>(simd, |row| &x[i + row].0[first..]);
+            for (row, &vector) in square[..lanes].iter().enumerate() {
+                T::store::<S>(&mut out[row * length + i..], vector);
+            }
+        }
+        if length < lanes {
+            for (i, x) in x.iter().enumerate() {
+                for lane in 0..lanes {
+                    out[lane * length + i] = x.0[first + lane];
+                }
+            }
+        }
+    }
+}
+
+/// The places at which squares begin that cover a length. The last one overlaps the one before.
+fn squares(length: usize, lanes: usize) -> impl Iterator<Item = usize> {
+    let count = if length < lanes { 0 } else { length.div_ceil(lanes) };
+    (0..count).map(move |i| (i * lanes).min(length - lanes))
 }
 
 /// Returns the parts of memory that have these lengths, at most [`PARTS`].

@@ -2,12 +2,11 @@
 
 use std::array;
 use std::f64::consts::LN_2;
+use std::hint::black_box;
 use std::ops::{Add, Div, DivAssign, Mul, Neg, Sub, SubAssign};
 
 use crate::Element;
 
-/// The number of matrices in a group: the vectors of AVX-512 hold so many f64.
-pub(super) const GROUP: usize = 8;
 /// The number of rows up to which they are exchanged by choosing.
 const CHOSEN: usize = 8;
 
@@ -169,16 +168,25 @@ macro_rules! real {
 real!(f32, 8_388_608.0);
 real!(f64, 4_503_599_627_370_496.0);
 
-/// One number of each matrix of a group.
+/// One number of each of N matrices, as many as the widest vectors hold, in one line of the cache.
 #[derive(Clone, Copy)]
-pub(super) struct Group<T>(pub(super) [T; GROUP]);
+#[repr(align(64))]
+pub(super) struct Group<T, const N: usize>(pub(super) [T; N]);
+
+/// Makes the compiler use a vector instruction for the lanes of a group, and not for the same lane of many groups,
+/// which are far apart: it leaves loops alone that have something unknown in them.
+#[inline(always)]
+fn keep_together() {
+    black_box(());
+}
 
 macro_rules! lane_by_lane {
     ($($Trait:ident $method:ident),*) => {$(
-        impl<T: Real> $Trait for Group<T> {
+        impl<T: Real, const N: usize> $Trait for Group<T, N> {
             type Output = Self;
             #[inline(always)]
             fn $method(self, other: Self) -> Self {
+                keep_together();
                 Self(array::from_fn(|i| self.0[i].$method(other.0[i])))
             }
         }
@@ -186,50 +194,55 @@ macro_rules! lane_by_lane {
 }
 lane_by_lane!(Add add, Sub sub, Mul mul, Div div);
 
-impl<T: Real> Neg for Group<T> {
+impl<T: Real, const N: usize> Neg for Group<T, N> {
     type Output = Self;
     #[inline(always)]
     fn neg(self) -> Self {
+        keep_together();
         Self(self.0.map(Neg::neg))
     }
 }
 
-impl<T: Real> Group<T> {
+impl<T: Real, const N: usize> Group<T, N> {
     #[inline(always)]
     fn any_equal(self, other: Self) -> bool {
-        let equal = (0..GROUP).map(|i| self.0[i] == other.0[i]);
+        let equal = (0..N).map(|i| self.0[i] == other.0[i]);
         equal.fold(false, |any, equal| any | equal)
     }
 }
 
-impl<T: Real> Numbers for Group<T> {
+impl<T: Real, const N: usize> Numbers for Group<T, N> {
     #[inline(always)]
     fn of(x: f64) -> Self {
-        Self([T::of(x); GROUP])
+        Self([T::of(x); N])
     }
     #[inline(always)]
     fn sqrt(self) -> Self {
+        keep_together();
         Self(self.0.map(Numbers::sqrt))
     }
     #[inline(always)]
     fn abs(self) -> Self {
+        keep_together();
         Self(self.0.map(Numbers::abs))
     }
     #[inline(always)]
     fn if_less(self, other: Self, a: Self, b: Self) -> Self {
+        keep_together();
         Self(array::from_fn(|i| {
             self.0[i].if_less(other.0[i], a.0[i], b.0[i])
         }))
     }
     #[inline(always)]
     fn if_equal(self, other: Self, a: Self, b: Self) -> Self {
+        keep_together();
         Self(array::from_fn(|i| {
             self.0[i].if_equal(other.0[i], a.0[i], b.0[i])
         }))
     }
     #[inline(always)]
     fn any_less(self, other: Self) -> bool {
-        let less = (0..GROUP).map(|i| self.0[i] < other.0[i]);
+        let less = (0..N).map(|i| self.0[i] < other.0[i]);
         less.fold(false, |any, less| any | less)
     }
     #[inline(always)]
@@ -263,8 +276,9 @@ impl<T: Real> Numbers for Group<T> {
                     continue;
                 }
                 for j in 0..n {
+                    keep_together();
                     let (mut a, mut b) = (rows[row * n + j], rows[i * n + j]);
-                    for lane in 0..GROUP {
+                    for lane in 0..N {
                         let is_other = other.0[lane] == number.0[lane];
                         T::exchange_if(is_other, &mut a.0[lane], &mut b.0[lane]);
                     }
@@ -273,7 +287,7 @@ impl<T: Real> Numbers for Group<T> {
             }
             return;
         }
-        for lane in 0..GROUP {
+        for lane in 0..N {
             let other = other.0[lane].to_f64() as usize;
             if other != row {
                 for j in 0..n {
@@ -296,7 +310,7 @@ impl<T: Real> Numbers for Group<T> {
             }
             return;
         }
-        for lane in 0..GROUP {
+        for lane in 0..N {
             let from = from.0[lane].to_f64() as usize;
             for j in 0..n {
                 out[j].0[lane] = rows[from * n + j].0[lane];
@@ -305,7 +319,7 @@ impl<T: Real> Numbers for Group<T> {
     }
     #[inline(always)]
     fn scatter_row(row: &[Self], n: usize, to: Self, out: &mut [Self]) {
-        for lane in 0..GROUP {
+        for lane in 0..N {
             let to = to.0[lane].to_f64() as usize;
             for j in 0..n {
                 out[to * n + j].0[lane] = row[j].0[lane];
@@ -314,10 +328,10 @@ impl<T: Real> Numbers for Group<T> {
     }
     #[inline(always)]
     fn epsilon() -> Self {
-        Self([T::epsilon(); GROUP])
+        Self([T::epsilon(); N])
     }
     #[inline(always)]
     fn least() -> Self {
-        Self([T::least(); GROUP])
+        Self([T::least(); N])
     }
 }
