@@ -16,8 +16,8 @@ use crate::{Array, DType, Shape, cpu, in_row_major_memory};
 
 /// The work, in operations, from which on threads share it.
 const WORK: usize = 1 << 16;
-/// The order of matrices up to which our own loops are used, for several matrices at once.
-pub(super) const TINY: usize = 16;
+/// The order up to which the matrices of a batch are computed together, several at once.
+pub const TINY: usize = 16;
 
 /// The most inputs or results of a rule, with its memory.
 const PARTS: usize = 6;

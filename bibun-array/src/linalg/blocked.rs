@@ -115,21 +115,44 @@ fn block<T>(a: Matrix<'_, T>, row: usize, column: usize) -> Matrix<'_, T> {
 }
 
 /// Computes `out -= a b`, where the rows of `out` are `step` apart.
-fn subtract_product<T: Large>(
+pub(super) fn subtract_product<T: Large>(
     out: &mut [T],
     step: usize,
-    [m, n, k]: [usize; 3],
+    sizes: [usize; 3],
     a: Matrix<'_, T>,
     b: Matrix<'_, T>,
 ) {
+    scaled_product([-1.0, 1.0], out, step, sizes, [a, b]);
+}
+
+/// Computes `out = a b`, where the rows of `out` are `step` apart.
+pub(super) fn multiply<T: Large>(
+    out: &mut [T],
+    step: usize,
+    sizes: [usize; 3],
+    a: Matrix<'_, T>,
+    b: Matrix<'_, T>,
+) {
+    scaled_product([1.0, 0.0], out, step, sizes, [a, b]);
+}
+
+/// Computes `out = alpha a b + beta out`.
+fn scaled_product<T: Large>(
+    factors: [f64; 2],
+    out: &mut [T],
+    step: usize,
+    [m, n, k]: [usize; 3],
+    [a, b]: [Matrix<'_, T>; 2],
+) {
+    let [alpha, beta] = factors.map(T::of);
     let product = MatrixProduct {
         m,
         n,
         k,
-        alpha: T::of(-1.0),
+        alpha,
         a,
         b,
-        beta: T::of(1.0),
+        beta,
         addend: None,
         out,
         step,

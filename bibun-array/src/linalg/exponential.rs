@@ -210,7 +210,7 @@ impl<F: Field> Rule for Exponential<F> {
             for (y, &row) in y.chunks_exact_mut(width).zip(&rows) {
                 y.copy_from_slice(&b[row as usize * width..][..width]);
             }
-            super::lu::solve(field, a, n, y, n);
+            super::lu::solve_large(field, a, n, y, n);
         };
         let multiply = |a: &[T], b: &[T], y: &mut [T], n: usize| field.multiply(a, b, y, n);
         exponential::<F, T>(x[0], n, y[0], &mut memory, multiply, solve);

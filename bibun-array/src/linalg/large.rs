@@ -1,23 +1,22 @@
-//! Orthogonal factors of large matrices, triangular ones of complex numbers, and products, by the crate `faer`.
+//! Eigenvectors and singular vectors of large matrices, triangular factors of complex numbers, and products, by the crate `faer`.
 
 use faer::diag::DiagMut;
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::lu::partial_pivoting::factor as lu_factor;
-use faer::linalg::qr::no_pivoting::factor as qr_factor;
-use faer::linalg::{evd, householder, svd};
+use faer::linalg::{evd, svd};
 use faer::prelude::default;
 use faer::traits::ComplexField;
-use faer::{Conj, MatMut, MatRef, Par};
+use faer::{MatMut, MatRef, Par};
 use num_complex::Complex;
 
 use super::batch::Large;
-use super::blocked::{for_tiles, transpose};
+use super::blocked::for_tiles;
 use super::numbers::{Numbers, Real};
 
 /// The number of elements from which on threads share a matrix.
 const SHARED: usize = 128 * 128;
 
-/// Of what has the same bits for any number of threads. Orthogonal factors have not: they are sums that threads divide, and
+/// Of what has the same bits for any number of threads. Eigenvectors have not: they are sums that threads divide, and
 /// are computed by one.
 pub(super) fn parallel(elements: usize) -> Par {
     match elements >= SHARED && rayon::current_num_threads() > 1 {
@@ -130,48 +129,6 @@ pub(super) fn svd<T: Large>(
     );
     values.iter_mut().for_each(|x| *x *= unit);
     found.is_ok()
-}
-
-/// Computes `a = q r` of a matrix `[m, n]`, with k columns of q.
-pub(super) fn qr<T: Large>(a: &[T], [m, n]: [usize; 2], k: usize, q: &mut [T], r: &mut [T]) {
-    let par = Par::Seq;
-    let size = m.min(n);
-    let block = qr_factor::recommended_block_size::<T>(m, n);
-    let mut columns = vec![T::of(0.0); m * n];
-    transpose((a, n), [m, n], (&mut columns, m));
-    let mut coefficients = vec![T::of(0.0); block * size];
-    let mut columns = MatMut::from_column_major_slice_mut(&mut columns, m, n);
-    let mut coefficients = MatMut::from_column_major_slice_mut(&mut coefficients, block, size);
-    let scratch = qr_factor::qr_in_place_scratch::<T>(m, n, block, par, default());
-    let applied = householder::apply_block_householder_sequence_on_the_left_in_place_scratch::<T>(
-        m, block, k,
-    );
-    let mut memory = MemBuffer::new(scratch.or(applied));
-    qr_factor::qr_in_place(
-        columns.as_mut(),
-        coefficients.as_mut(),
-        par,
-        MemStack::new(&mut memory),
-        default(),
-    );
-    for i in 0..k {
-        for j in i..n {
-            r[i * n + j] = columns[(i, j)];
-        }
-    }
-    let mut basis = vec![T::of(0.0); m * k];
-    for i in 0..k {
-        basis[i * m + i] = T::of(1.0);
-    }
-    householder::apply_block_householder_sequence_on_the_left_in_place_with_conj(
-        columns.as_ref().get(.., ..size),
-        coefficients.as_ref(),
-        Conj::No,
-        MatMut::from_column_major_slice_mut(&mut basis, m, k),
-        par,
-        MemStack::new(&mut memory),
-    );
-    transpose((&basis, m), [k, m], (q, k));
 }
 
 /// Computes the product of square matrices.

@@ -61,6 +61,36 @@ pub fn lu_solve(lu: &Array, rows: &Array, b: &Array, transposed: bool) -> Array 
     })
 }
 
+/// Solves `a x = b`, or `aᵀ x = b` if it is `transposed`, and returns the number of [`lu_factor`], too. Of small
+/// matrices, up to the order [`TINY`](super::TINY), this reads and writes less than [`lu_factor`] and [`lu_solve`].
+/// What singular matrices solve is infinite or NaN.
+///
+/// ```
+/// use bibun_array::{Array, linalg::solve};
+/// let a = Array::from([[1.0, 2.0], [2.0, 2.0]]);
+/// let [x, info] = solve(&a, &Array::from([[5.0], [6.0]]), false);
+/// assert_eq!(x.to_vec::<f64>(), [1.0, 2.0]);
+/// assert_eq!(info.item::<i64>(), 0);
+/// ```
+///
+/// # Panics
+/// Panics if the shapes or the dtypes do not fit.
+#[track_caller]
+pub fn solve(a: &Array, b: &Array, transposed: bool) -> [Array; 2] {
+    let n = expect_square_entries("solve", a);
+    let [own, m] = expect_entries("solve", b);
+    let front = |x: &Array| x.shape()[..x.rank() - 2].to_vec();
+    if own != n || front(a) != front(b) || a.dtype() != b.dtype() {
+        raise_mismatch("solve", &[("a", a), ("b", b)]);
+    }
+    with_field!(a, field => {
+        let [a, b] = [a, b].map(|x| field.numbers(x));
+        let rule = LuSolve { n, m, transposed, field };
+        let [x, info] = results(run(Solve(rule), &[&a, &b]));
+        [field.entries(x), info]
+    })
+}
+
 /// Computes the inverse of matrices `[.., n, n]`, and the number of [`lu_factor`] that says whether there is
 /// one; if not, the result is NaN.
 ///
@@ -159,7 +189,8 @@ pub(super) fn substitute<F: Field, V: Numbers>(lu: &[V], n: usize, x: &mut [V], 
 }
 
 /// [`substitute`] for large matrices.
-pub(super) fn solve<F: Field, T: Large>(field: F, lu: &[T], n: usize, x: &mut [T], m: usize) {
+pub(super) fn solve_large<F: Field, T: Large>(
+    field: F, lu: &[T], n: usize, x: &mut [T], m: usize) {
     for equations in triangles(lu, n, false) {
         field.solve(equations, x, m);
     }
@@ -256,48 +287,105 @@ impl<F: Field> Rule for LuSolve<F> {
 
     #[inline(always)]
     fn compute<V: Numbers>(&self, x: &[&[V]], y: &mut [&mut [V]]) {
-        let Self {
-            n, m, transposed, ..
-        } = *self;
-        let (lu, rows, b) = (x[0], x[1], x[2]);
-        let width = F::WIDTH * m;
-        if !transposed {
-            for i in 0..n {
-                V::gather_row(b, width, rows[i], &mut y[0][i * width..][..width]);
-            }
-            return substitute::<F, V>(lu, n, y[0], m);
-        }
-        let [out, x] = y else {
+        let [out, memory] = y else {
             unreachable!("a result and memory")
         };
-        x.copy_from_slice(b);
-        for equations in triangles(lu, n, true) {
-            equations.substitute::<F>(x, m);
-        }
-        for i in 0..n {
-            V::scatter_row(&x[i * width..][..width], width, rows[i], out);
-        }
+        self.substitute([x[0], x[1], x[2]], out, memory);
     }
 
     fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], _: &mut [&mut [i64]]) {
-        let Self {
-            n, m, transposed, ..
-        } = *self;
-        let (lu, rows, b) = (x[0], x[1], x[2]);
+        self.substitute_large([x[0], x[1], x[2]], y[0]);
+    }
+}
+
+impl<F: Field> LuSolve<F> {
+    /// Solves with the factors and rows for b. The memory is as long as the result if it is `transposed`.
+    #[inline(always)]
+    fn substitute<V: Numbers>(&self, [lu, rows, b]: [&[V]; 3], out: &mut [V], memory: &mut [V]) {
+        let Self { n, m, .. } = *self;
         let width = F::WIDTH * m;
-        if !transposed {
+        if !self.transposed {
             for i in 0..n {
-                T::gather_row(b, width, rows[i], &mut y[0][i * width..][..width]);
+                V::gather_row(b, width, rows[i], &mut out[i * width..][..width]);
             }
-            return solve(self.field, lu, n, y[0], m);
+            return substitute::<F, V>(lu, n, out, m);
+        }
+        memory.copy_from_slice(b);
+        for equations in triangles(lu, n, true) {
+            equations.substitute::<F>(memory, m);
+        }
+        for i in 0..n {
+            V::scatter_row(&memory[i * width..][..width], width, rows[i], out);
+        }
+    }
+
+    /// The same for one large matrix.
+    fn substitute_large<T: Large>(&self, [lu, rows, b]: [&[T]; 3], out: &mut [T]) {
+        let Self { n, m, .. } = *self;
+        let width = F::WIDTH * m;
+        if !self.transposed {
+            for i in 0..n {
+                T::gather_row(b, width, rows[i], &mut out[i * width..][..width]);
+            }
+            return solve_large(self.field, lu, n, out, m);
         }
         let mut memory = b.to_vec();
         for equations in triangles(lu, n, true) {
             self.field.solve(equations, &mut memory, m);
         }
         for i in 0..n {
-            T::scatter_row(&memory[i * width..][..width], width, rows[i], y[0]);
+            T::scatter_row(&memory[i * width..][..width], width, rows[i], out);
         }
+    }
+}
+
+/// Factors, and then solves.
+#[derive(Clone)]
+struct Solve<F>(LuSolve<F>);
+
+impl<F: Field> Rule for Solve<F> {
+    fn name(&self) -> &'static str {
+        "solve"
+    }
+    fn ranks(&self) -> &[usize] {
+        const { &[F::RANK, F::RANK] }
+    }
+    fn results(&self) -> Results {
+        Results::new([self.0.field.shape(&[self.0.n, self.0.m])], [vec![]])
+    }
+    fn work(&self) -> usize {
+        F::WIDTH * F::WIDTH * self.0.n.pow(3) + self.0.work()
+    }
+    fn is_tiny(&self) -> bool {
+        self.0.is_tiny()
+    }
+    /// The factors, the rows, and what the solution takes.
+    fn memory(&self) -> usize {
+        let n = self.0.n;
+        n * (F::WIDTH * n + 1) + self.0.memory()
+    }
+
+    const IN_PLACE: Option<usize> = Some(2);
+    #[inline(always)]
+    fn compute<V: Numbers>(&self, x: &[&[V]], y: &mut [&mut [V]]) {
+        let n = self.0.n;
+        let [out, info, memory] = y else {
+            unreachable!("two results and memory")
+        };
+        let (lu, memory) = memory.split_at_mut(F::WIDTH * n * n);
+        let (rows, memory) = memory.split_at_mut(n);
+        eliminate::<F, V>(lu, n, n, rows);
+        self.0.substitute([lu, rows, x[0]], out, memory);
+        info[0] = info_of::<F, V>(lu, n, n);
+    }
+
+    fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], integers: &mut [&mut [i64]]) {
+        let n = self.0.n;
+        let (mut lu, mut rows) = (x[0].to_vec(), vec![0; n]);
+        self.0.field.factor(&mut lu, n, n, &mut rows);
+        let rows: Vec<T> = rows.iter().map(|&row| T::of(row as f64)).collect();
+        self.0.substitute_large([&lu, &rows, x[1]], y[0]);
+        integers[0][0] = info_of::<F, T>(&lu, n, n).to_f64() as i64;
     }
 }
 
@@ -367,7 +455,7 @@ impl<F: Field> Rule for Inverse<F> {
         for (i, &row) in rows.iter().enumerate() {
             y[0][F::WIDTH * (i * n + row as usize)] = T::of(1.0);
         }
-        solve(self.1, &lu, n, y[0], n);
+        solve_large(self.1, &lu, n, y[0], n);
         integers[0][0] = Self::checked(&lu, n, y[0]).to_f64() as i64;
     }
 }

@@ -1,8 +1,9 @@
 //! Linear algebra: factorisations of matrices, with any axes of a batch in front.
 //!
 //! All of it is computed on the CPU, in f32 or f64, elimination and exponentials also for complex numbers: small matrices in
-//! groups, of which each has a lane of vector instructions; others one after the other: triangular factors by
-//! products of blocks, orthogonal ones by the crate `faer` if the feature `linalg` is on, else by the loops of the
+//! groups, of which each has a lane of vector instructions; others one after the other: triangular
+//! and orthogonal factors by products of blocks, eigenvectors and singular vectors by the crate `faer` if the feature
+//! `linalg` is on, else by the loops of the
 //! small ones. The dtype and the sizes of one matrix alone decide which. Threads share the matrices of a batch,
 //! or one large matrix.
 
@@ -18,15 +19,17 @@ mod large;
 mod lu;
 mod numbers;
 mod qr;
+mod reflections;
 mod spectral;
 mod svd;
 mod triangular;
 
+pub use batch::TINY;
 pub use cholesky::cholesky;
 pub use determinant::{cofactors, determinants};
 pub use eigh::{eigh, eigvalsh};
 pub use exponential::expm;
-pub use lu::{inv, lu_factor, lu_solve};
+pub use lu::{inv, lu_factor, lu_solve, solve};
 pub use qr::qr;
 pub use spectral::{Spectral, spectral};
 pub use svd::{svd, svdvals};

@@ -1,8 +1,6 @@
 //! Orthonormal bases of the columns of matrices.
 
-#[cfg(feature = "linalg")]
-use super::batch::Large;
-use super::batch::{Results, Rule, TINY, run};
+use super::batch::{Large, Results, Rule, TINY, run};
 use super::expect_matrices;
 use super::numbers::Numbers;
 use crate::Array;
@@ -41,15 +39,17 @@ impl Qr {
     /// Makes the diagonal positive.
     #[inline(always)]
     fn normalize<V: Numbers>(&self, q: &mut [V], r: &mut [V]) {
-        let (Self { m, n, k }, zero) = (*self, V::of(0.0));
-        for i in 0..k.min(n) {
-            let pivot = r[i * n + i];
-            if pivot.any_less(zero) {
-                let turned = |x: V| pivot.if_less(zero, -x, x);
-                r[i * n + i..][..n - i]
-                    .iter_mut()
-                    .for_each(|x| *x = turned(*x));
-                (0..m).for_each(|j| q[j * k + i] = turned(q[j * k + i]));
+        let (n, k, zero) = (self.n, self.k, V::of(0.0));
+        let size = k.min(n);
+        for row in q.chunks_exact_mut(k.max(1)) {
+            for (i, x) in row[..size].iter_mut().enumerate() {
+                *x = r[i * n + i].if_less(zero, -*x, *x);
+            }
+        }
+        for (i, row) in r.chunks_exact_mut(n.max(1)).take(size).enumerate() {
+            let pivot = row[i];
+            for x in &mut row[i..] {
+                *x = pivot.if_less(zero, -*x, *x);
             }
         }
     }
@@ -150,7 +150,6 @@ impl Rule for Qr {
         self.normalize(q, r);
     }
 
-    #[cfg(feature = "linalg")]
     fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], _: &mut [&mut [i64]]) {
         let [q, r] = y else {
             unreachable!("two results")
@@ -158,7 +157,7 @@ impl Rule for Qr {
         if self.m * self.n == 0 {
             return (0..self.k).for_each(|i| q[i * self.k + i] = T::of(1.0));
         }
-        super::large::qr(x[0], [self.m, self.n], self.k, q, r);
+        super::reflections::qr(x[0], [self.m, self.n], self.k, q, r);
         self.normalize(q, r);
     }
 }

@@ -1,0 +1,325 @@
+//! Orthogonal factors of large matrices, by the products of blocks.
+//!
+//! Reflections of neighbouring columns together are `I - V T Vᵀ`, where the columns of V are their axes and T is an
+//! upper triangle. Columns are halved until loops do the rest, and reflections of one half are applied to the other,
+//! and to all further columns, by products of matrices, which threads share. The sizes alone decide how columns are
+//! halved, and products have the same bits for any number of threads.
+//!
+//! Source: R. Schreiber and C. Van Loan, "A storage-efficient WY representation for products of Householder
+//! transformations" (1989); E. Elmroth and F. Gustavson, "Applying recursion to serial and parallel QR factorization
+//! leads to better performance" (2000).
+
+use pulp::{Arch, NullaryFnOnce};
+
+use super::batch::Large;
+use super::blocked::{multiply, subtract_product, transpose};
+use super::numbers::Numbers;
+use crate::cpu::matmul::Matrix;
+
+/// The number of columns that are reflected before all further ones, and of those that loops reflect.
+const PANEL: usize = 64;
+const COLUMNS: usize = 8;
+/// The number of sums that are computed side by side.
+const LANES: usize = 32;
+
+/// Reflections of neighbouring columns.
+struct Panel<T> {
+    /// The number of the first column, and of the first row that is reflected.
+    first: usize,
+    width: usize,
+    height: usize,
+    /// The axes, each in a row: zeros, then a one.
+    v: Vec<T>,
+    t: Vec<T>,
+}
+
+/// Computes `a = q r` of a matrix `[m, n]`, with k columns of q, which are zeros at first, and the rows of r above
+/// the diagonal, whose other elements are zeros.
+pub(super) fn qr<T: Large>(a: &[T], [m, n]: [usize; 2], k: usize, q: &mut [T], r: &mut [T]) {
+    // The columns are neighbours in memory.
+    let mut columns = vec![T::of(0.0); m * n];
+    transpose((a, n), [m, n], (&mut columns, m));
+    let size = m.min(n);
+    let mut panels = Vec::new();
+    for first in (0..size).step_by(PANEL) {
+        let width = PANEL.min(size - first);
+        let (own, others) = columns.split_at_mut((first + width) * m);
+        let panel = Panel::of(&mut own[first * m..], m, first, width);
+        if !others.is_empty() {
+            let columns = others.len() / m;
+            panel.reflect_rows(&mut others[first..], columns, m);
+        }
+        panels.push(panel);
+    }
+    let rows = k.min(m);
+    transpose((&columns, m), [n, rows], (r, n));
+    for (i, row) in r.chunks_exact_mut(n).enumerate() {
+        row[..i.min(n)].fill(T::of(0.0));
+        q[i * k + i] = T::of(1.0);
+    }
+    for panel in panels.iter().rev() {
+        panel.reflect(q, k);
+    }
+}
+
+impl<T: Large> Panel<T> {
+    /// Reflects columns of m elements such that nothing is left below the diagonal, which begins at the element
+    /// `first` of the first one. (What is below is not written.)
+    fn of(columns: &mut [T], m: usize, first: usize, width: usize) -> Self {
+        let height = m - first;
+        let mut own = Vec::with_capacity(width * height);
+        for column in columns.chunks_exact(m) {
+            own.extend_from_slice(&column[first..]);
+        }
+        let mut panel = Self {
+            first,
+            width,
+            height,
+            v: vec![T::of(0.0); width * height],
+            t: vec![T::of(0.0); width * width],
+        };
+        panel.make(&mut own, 0, width);
+        for (i, (column, own)) in (columns.chunks_exact_mut(m))
+            .zip(own.chunks_exact(height))
+            .enumerate()
+        {
+            column[first..=first + i].copy_from_slice(&own[..=i]);
+        }
+        panel
+    }
+
+    /// Makes the reflections of the columns `from..end`, which are reflected.
+    fn make(&mut self, columns: &mut [T], from: usize, end: usize) {
+        let (width, height) = (self.width, self.height);
+        let count = end - from;
+        if count <= COLUMNS {
+            return Arch::new().dispatch(Make {
+                columns: &mut columns[from * height..end * height],
+                v: &mut self.v[from * height..end * height],
+                t: &mut self.t[from * width + from..],
+                sizes: [width, height, from],
+            });
+        }
+        let half = from + (count / 2).next_multiple_of(COLUMNS);
+        self.make(columns, from, half);
+        let left = Axes {
+            v: &self.v[from * height..half * height],
+            height,
+            top: from,
+            t: &self.t[from * width + from..],
+            width,
+            count: half - from,
+        };
+        let right = &mut columns[half * height..end * height];
+        left.reflect_rows(&mut right[from..], end - half, height);
+        self.make(columns, half, end);
+        // Of the two triangles T and U, what lies beside both is `-T Vᵀ W U`.
+        let (left, right) = (half - from, end - half);
+        let [v, w] = [from, half].map(|i| Matrix::of_rows(&self.v[i * height + half..], height));
+        let mut beside = vec![T::of(0.0); left * right];
+        let below = height - half;
+        multiply(&mut beside, right, [left, right, below], v, w.transposed());
+        let (upper, lower) = self.t.split_at_mut(half * width);
+        let mut product = vec![T::of(0.0); left * right];
+        let triangle = Matrix::of_rows(&lower[half..], width);
+        let rows = Matrix::of_rows(&beside, right);
+        multiply(&mut product, right, [left, right, right], rows, triangle);
+        let own = &mut upper[from * width..];
+        let triangle: Vec<T> = (own.chunks(width).take(left))
+            .flat_map(|row| row[from..half].iter().map(|&x| -x))
+            .collect();
+        let [triangle, rows] = [(&triangle, left), (&product, right)]
+            .map(|(memory, width)| Matrix::of_rows(memory, width));
+        multiply(&mut own[half..], width, [left, right, left], triangle, rows);
+    }
+
+    fn axes(&self) -> Axes<'_, T> {
+        Axes {
+            v: &self.v,
+            height: self.height,
+            top: 0,
+            t: &self.t,
+            width: self.width,
+            count: self.width,
+        }
+    }
+
+    /// Reflects, in reverse order, columns that are rows in memory, m apart, from the panel's first row on.
+    fn reflect_rows(&self, rows: &mut [T], count: usize, m: usize) {
+        self.axes().reflect_rows(rows, count, m);
+    }
+
+    /// Reflects a matrix with rows of k elements: `q - V T Vᵀ q`. What is left of the panel's first column is not
+    /// changed by it: there is nothing in the rows that are reflected.
+    fn reflect(&self, q: &mut [T], k: usize) {
+        let Self {
+            first,
+            width,
+            height,
+            ..
+        } = *self;
+        let others = k - first;
+        let own = &mut q[first * k + first..];
+        let v = Matrix::of_rows(&self.v, height);
+        let mut along = vec![T::of(0.0); width * others];
+        let sizes = [width, others, height];
+        multiply(&mut along, others, sizes, v, Matrix::of_rows(own, k));
+        let mut turned = vec![T::of(0.0); width * others];
+        let (t, rows) = (
+            Matrix::of_rows(&self.t, width),
+            Matrix::of_rows(&along, others),
+        );
+        multiply(&mut turned, others, [width, others, width], t, rows);
+        let rows = Matrix::of_rows(&turned, others);
+        subtract_product(own, k, [height, others, width], v.transposed(), rows);
+    }
+}
+
+/// Some neighbouring reflections of a panel.
+struct Axes<'a, T> {
+    v: &'a [T],
+    height: usize,
+    /// The number of elements of all axes, from the first, that are zero.
+    top: usize,
+    /// The triangle, whose rows are `width` apart.
+    t: &'a [T],
+    width: usize,
+    count: usize,
+}
+
+impl<T: Large> Axes<'_, T> {
+    /// Reflects, in reverse order, columns that are rows in memory, `step` apart, from their element `top` on:
+    /// `c - c V T Vᵀ`.
+    fn reflect_rows(&self, rows: &mut [T], columns: usize, step: usize) {
+        let Self { count, .. } = *self;
+        let height = self.height - self.top;
+        let v = Matrix::of_rows(&self.v[self.top..], self.height);
+        let mut along = vec![T::of(0.0); columns * count];
+        let c = Matrix::of_rows(rows, step);
+        let sizes = [columns, count, height];
+        multiply(&mut along, count, sizes, c, v.transposed());
+        let mut turned = vec![T::of(0.0); columns * count];
+        let (along, t) = (
+            Matrix::of_rows(&along, count),
+            Matrix::of_rows(self.t, self.width),
+        );
+        multiply(&mut turned, count, [columns, count, count], along, t);
+        let turned = Matrix::of_rows(&turned, count);
+        subtract_product(rows, step, [columns, height, count], turned, v);
+    }
+}
+
+/// Makes reflections one after the other.
+struct Make<'a, T> {
+    columns: &'a mut [T],
+    v: &'a mut [T],
+    /// The triangle from the first element of these reflections on.
+    t: &'a mut [T],
+    /// The distance of its rows, the length of a column, and the number of the first one.
+    sizes: [usize; 3],
+}
+
+impl<T: Large> NullaryFnOnce for Make<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn call(self) {
+        let Self {
+            columns,
+            v,
+            t,
+            sizes: [width, height, first],
+        } = self;
+        let count = columns.len() / height;
+        for j in 0..count {
+            let top = first + j;
+            let (own, others) = columns[j * height..].split_at_mut(height);
+            let (before, axis) = v[..(j + 1) * height].split_at_mut(j * height);
+            let factor = reflection(&mut own[top..], &mut axis[top..]);
+            for other in others.chunks_exact_mut(height) {
+                subtract_multiple(&mut other[top..], &axis[top..], factor);
+            }
+            // The column of the triangle: `-factor T Vᵀ v`.
+            let mut along = [T::of(0.0); COLUMNS];
+            for (along, before) in along.iter_mut().zip(before.chunks_exact(height)) {
+                *along = dot(&before[top..], &axis[top..]);
+            }
+            for i in 0..j {
+                let row = &t[i * width..][..j];
+                let sum = (row.iter().zip(&along)).fold(T::of(0.0), |sum, (&t, &x)| sum + t * x);
+                t[i * width + j] = -factor * sum;
+            }
+            t[j * width + j] = factor;
+        }
+    }
+}
+
+/// Computes the reflection `I - factor v vᵀ` that leaves nothing of a column but its first element, which is written:
+/// the axis v, whose first element is one, and the factor. Of a column that has nothing to be reflected, the factor
+/// is zero.
+#[inline(always)]
+fn reflection<T: Large>(column: &mut [T], axis: &mut [T]) -> T {
+    let (zero, one) = (T::of(0.0), T::of(1.0));
+    axis[0] = one;
+    let (head, rest) = (column[0], &column[1..]);
+    let mut unit = one;
+    let mut squares = dot(rest, rest);
+    let all = squares + head * head;
+    // Squares that were rounded to zero, or are too large, are computed of a multiple.
+    if !(all > T::least() && all < one / T::least()) {
+        let larger = |most: T, &x: &T| Numbers::max(most, Numbers::abs(x));
+        let largest = rest.iter().fold(Numbers::abs(head), larger);
+        if largest > zero && largest < T::of(f64::INFINITY) {
+            unit = largest.binade();
+        }
+        for (axis, &x) in axis[1..].iter_mut().zip(rest) {
+            *axis = x / unit;
+        }
+        squares = dot(&axis[1..], &axis[1..]);
+    }
+    if squares == zero {
+        axis[1..].fill(zero);
+        return zero;
+    }
+    let head = head / unit;
+    let norm = Numbers::sqrt(head * head + squares);
+    let turned = -head.sign() * norm;
+    let difference = head - turned;
+    for (axis, &x) in axis[1..].iter_mut().zip(rest) {
+        *axis = x / unit / difference;
+    }
+    column[0] = turned * unit;
+    -difference / turned
+}
+
+/// Computes `y - factor x (x y)`.
+#[inline(always)]
+fn subtract_multiple<T: Large>(y: &mut [T], x: &[T], factor: T) {
+    let factor = factor * dot(x, y);
+    for (y, &x) in y.iter_mut().zip(x) {
+        *y -= factor * x;
+    }
+}
+
+#[inline(always)]
+fn dot<T: Large>(x: &[T], y: &[T]) -> T {
+    let y = &y[..x.len()];
+    let ((x, x_rest), (y, y_rest)) = (x.as_chunks::<LANES>(), y.as_chunks::<LANES>());
+    let mut sums = [T::of(0.0); LANES];
+    for (x, y) in x.iter().zip(y) {
+        for i in 0..LANES {
+            sums[i] = sums[i] + x[i] * y[i];
+        }
+    }
+    let mut sum = T::of(0.0);
+    for (&x, &y) in x_rest.iter().zip(y_rest) {
+        sum = sum + x * y;
+    }
+    let mut count = LANES;
+    while count > 1 {
+        count /= 2;
+        for i in 0..count {
+            sums[i] = sums[i] + sums[i + count];
+        }
+    }
+    sum + sums[0]
+}
