@@ -411,7 +411,11 @@ fn separate<S: Simd, T: Float, const N: usize>(simd: S, x: &[Group<T, N>], out: 
 
 /// The places at which squares begin that cover a length. The last one overlaps the one before.
 fn squares(length: usize, lanes: usize) -> impl Iterator<Item = usize> {
-    let count = if length < lanes { 0 } else { length.div_ceil(lanes) };
+    let count = if length < lanes {
+        0
+    } else {
+        length.div_ceil(lanes)
+    };
     (0..count).map(move |i| (i * lanes).min(length - lanes))
 }
 

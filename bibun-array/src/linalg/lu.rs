@@ -189,8 +189,7 @@ pub(super) fn substitute<F: Field, V: Numbers>(lu: &[V], n: usize, x: &mut [V], 
 }
 
 /// [`substitute`] for large matrices.
-pub(super) fn solve_large<F: Field, T: Large>(
-    field: F, lu: &[T], n: usize, x: &mut [T], m: usize) {
+pub(super) fn solve_large<F: Field, T: Large>(field: F, lu: &[T], n: usize, x: &mut [T], m: usize) {
     for equations in triangles(lu, n, false) {
         field.solve(equations, x, m);
     }

@@ -17,7 +17,7 @@ use super::numbers::Numbers;
 use crate::cpu::matmul::Matrix;
 
 /// The number of columns that are reflected before all further ones, and of those that loops reflect.
-const PANEL: usize = 64;
+const PANEL: usize = 32;
 const COLUMNS: usize = 8;
 /// The number of sums that are computed side by side.
 const LANES: usize = 32;

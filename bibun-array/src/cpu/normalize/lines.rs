@@ -1,5 +1,7 @@
 //! Lines of neighbouring elements, or of pieces of such.
 
+use std::ops::Range;
+
 use pulp::NullaryFnOnce;
 use smallvec::SmallVec;
 
@@ -207,64 +209,29 @@ pub(super) struct Parameters<'a, T> {
     pub(super) shift: Option<&'a [T]>,
 }
 
-/// The sums of each of two numbers for every element: [`LANES`] of each side by side, which are collected in
-/// doubles after [`RUN`] elements.
-struct Sums<T> {
-    a: [T; LANES],
-    b: [T; LANES],
-    /// The number of elements in the fullest of them.
-    taken: usize,
-    collected: [f64; 2],
+/// The ranges of a line whose sums are collected in doubles: of each, [`LANES`] sums side by side, of [`RUN`] elements
+/// or fewer.
+// PERF: a sum stays in a register where the loop adds to nothing else.
+#[inline(always)]
+fn runs(length: usize) -> impl Iterator<Item = Range<usize>> {
+    let together = RUN * LANES;
+    (0..length)
+        .step_by(together)
+        .map(move |first| first..(first + together).min(length))
 }
 
-impl<T: Real> Sums<T> {
-    #[inline(always)]
-    fn new() -> Self {
-        Self {
-            a: [T::ZERO; LANES],
-            b: [T::ZERO; LANES],
-            taken: 0,
-            collected: [0.0; 2],
+/// The sum of sums.
+#[inline(always)]
+fn collected<T: Real>(mut lanes: [T; LANES]) -> f64 {
+    let mut count = LANES;
+    while count > 1 {
+        count /= 2;
+        for i in 0..count {
+            let other = lanes[i + count];
+            lanes[i] += other;
         }
     }
-
-    #[inline(always)]
-    fn add(&mut self, lane: usize, [a, b]: [T; 2]) {
-        self.a[lane] += a;
-        self.b[lane] += b;
-    }
-
-    /// To be called when all lanes, or some of them, have taken an element.
-    #[inline(always)]
-    fn next(&mut self) {
-        self.taken += 1;
-        if self.taken == RUN {
-            self.collect();
-        }
-    }
-
-    #[inline(always)]
-    fn collect(&mut self) {
-        for (total, lanes) in self.collected.iter_mut().zip([&mut self.a, &mut self.b]) {
-            let mut count = LANES;
-            while count > 1 {
-                count /= 2;
-                for i in 0..count {
-                    let other = lanes[i + count];
-                    lanes[i] += other;
-                }
-            }
-            *total += lanes[0].wide();
-            *lanes = [T::ZERO; LANES];
-        }
-        self.taken = 0;
-    }
-
-    #[inline(always)]
-    fn total(mut self) -> [f64; 2] {
-        self.collect();
-        self.collected
-    }
+    lanes[0].wide()
 }
 
 /// The sums of two functions of the elements.
@@ -274,48 +241,64 @@ impl<T: Real> Sums<T> {
 )]
 #[inline(always)]
 fn sums<T: Real, S: Real>(x: &[T], f: impl Fn(T) -> [S; 2]) -> [f64; 2] {
-    let mut sums = Sums::new();
-    let (blocks, rest) = x.as_chunks::<LANES>();
-    for block in blocks {
-        for i in 0..LANES {
-            sums.add(i, f(block[i]));
+    let mut total = [0.0; 2];
+    for run in runs(x.len()) {
+        let (mut a, mut b) = ([S::ZERO; LANES], [S::ZERO; LANES]);
+        let mut add = |lane: usize, x: T| {
+            let [own_a, own_b] = f(x);
+            a[lane] += own_a;
+            b[lane] += own_b;
+        };
+        let (blocks, rest) = x[run].as_chunks::<LANES>();
+        for block in blocks {
+            for i in 0..LANES {
+                add(i, block[i]);
+            }
         }
-        sums.next();
-    }
-    let (blocks, rest) = rest.as_chunks::<FEW>();
-    for block in blocks {
-        for i in 0..FEW {
-            sums.add(i, f(block[i]));
+        let (blocks, rest) = rest.as_chunks::<FEW>();
+        for block in blocks {
+            for i in 0..FEW {
+                add(i, block[i]);
+            }
         }
+        for (i, &x) in rest.iter().enumerate() {
+            add(i, x);
+        }
+        total = [total[0] + collected(a), total[1] + collected(b)];
     }
-    for (i, &x) in rest.iter().enumerate() {
-        sums.add(i, f(x));
-    }
-    sums.total()
+    total
 }
 
 /// The sums of two functions of elements at the same position.
 #[inline(always)]
 fn sums_of_pairs<T: Real>(x: &[T], y: &[T], f: impl Fn(T, T) -> [T; 2]) -> [f64; 2] {
-    let mut sums = Sums::new();
-    let y = &y[..x.len()];
-    let ((x_blocks, x), (y_blocks, y)) = (x.as_chunks::<LANES>(), y.as_chunks::<LANES>());
-    for (x, y) in x_blocks.iter().zip(y_blocks) {
-        for i in 0..LANES {
-            sums.add(i, f(x[i], y[i]));
+    let mut total = [0.0; 2];
+    for run in runs(x.len()) {
+        let (mut a, mut b) = ([T::ZERO; LANES], [T::ZERO; LANES]);
+        let mut add = |lane: usize, x: T, y: T| {
+            let [own_a, own_b] = f(x, y);
+            a[lane] += own_a;
+            b[lane] += own_b;
+        };
+        let (x, y) = (&x[run.clone()], &y[run]);
+        let ((x_blocks, x), (y_blocks, y)) = (x.as_chunks::<LANES>(), y.as_chunks::<LANES>());
+        for (x, y) in x_blocks.iter().zip(y_blocks) {
+            for i in 0..LANES {
+                add(i, x[i], y[i]);
+            }
         }
-        sums.next();
-    }
-    let ((x_blocks, x), (y_blocks, y)) = (x.as_chunks::<FEW>(), y.as_chunks::<FEW>());
-    for (x, y) in x_blocks.iter().zip(y_blocks) {
-        for i in 0..FEW {
-            sums.add(i, f(x[i], y[i]));
+        let ((x_blocks, x), (y_blocks, y)) = (x.as_chunks::<FEW>(), y.as_chunks::<FEW>());
+        for (x, y) in x_blocks.iter().zip(y_blocks) {
+            for i in 0..FEW {
+                add(i, x[i], y[i]);
+            }
         }
+        for (i, (&x, &y)) in x.iter().zip(y).enumerate() {
+            add(i, x, y);
+        }
+        total = [total[0] + collected(a), total[1] + collected(b)];
     }
-    for (i, (&x, &y)) in x.iter().zip(y).enumerate() {
-        sums.add(i, f(x, y));
-    }
-    sums.total()
+    total
 }
 
 /// Computes the means and variances of some lines, and their normalised elements.
@@ -517,45 +500,47 @@ impl<T: Real> NullaryFnOnce for GradientOfVectors<'_, '_, '_, T> {
             let line = gradient.line(at);
             let range = at * length..(at + 1) * length;
             let (x, gy) = (&gradient.x[range.clone()], &gradient.gy[range]);
-            let mut sums = Sums::new();
-            let element = |sums: &mut Sums<T>,
-                           lane: usize,
-                           x: T,
-                           gy: T,
-                           scale: T,
-                           [gscale, gshift, g]: [&mut T; 3]| {
-                let normal = line.normal(x);
-                *g = gy * scale;
-                *gscale += gy * normal;
-                *gshift += gy;
-                sums.add(lane, [*g, *g * normal]);
-            };
-            let ((xs, x_rest), (gys, gy_rest)) = (x.as_chunks::<LANES>(), gy.as_chunks::<LANES>());
-            let (all_scales, scale_rest) = scales.as_chunks::<LANES>();
-            let (all_gscales, gscale_rest) = gscales.as_chunks_mut::<LANES>();
-            let (all_gshifts, gshift_rest) = gshifts.as_chunks_mut::<LANES>();
-            let (outs, out_rest) = out.as_chunks_mut::<LANES>();
-            for (((((x, gy), scale), gscale), gshift), g) in (xs.iter().zip(gys).zip(all_scales))
-                .zip(all_gscales)
-                .zip(all_gshifts)
-                .zip(outs)
-            {
-                for k in 0..LANES {
-                    let results = [&mut gscale[k], &mut gshift[k], &mut g[k]];
-                    element(&mut sums, k, x[k], gy[k], scale[k], results);
+            let mut total = [0.0; 2];
+            for run in runs(length) {
+                let (mut a, mut b) = ([T::ZERO; LANES], [T::ZERO; LANES]);
+                let mut element =
+                    |lane: usize, x: T, gy: T, scale: T, [gscale, gshift, g]: [&mut T; 3]| {
+                        let normal = line.normal(x);
+                        *g = gy * scale;
+                        *gscale += gy * normal;
+                        *gshift += gy;
+                        a[lane] += *g;
+                        b[lane] += *g * normal;
+                    };
+                let (xs, x_rest) = x[run.clone()].as_chunks::<LANES>();
+                let (gys, gy_rest) = gy[run.clone()].as_chunks::<LANES>();
+                let (all_scales, scale_rest) = scales[run.clone()].as_chunks::<LANES>();
+                let (all_gscales, gscale_rest) = gscales[run.clone()].as_chunks_mut::<LANES>();
+                let (all_gshifts, gshift_rest) = gshifts[run.clone()].as_chunks_mut::<LANES>();
+                let (outs, out_rest) = out[run].as_chunks_mut::<LANES>();
+                for (((((x, gy), scale), gscale), gshift), g) in
+                    (xs.iter().zip(gys).zip(all_scales))
+                        .zip(all_gscales)
+                        .zip(all_gshifts)
+                        .zip(outs)
+                {
+                    for k in 0..LANES {
+                        let results = [&mut gscale[k], &mut gshift[k], &mut g[k]];
+                        element(k, x[k], gy[k], scale[k], results);
+                    }
                 }
-                sums.next();
+                for (k, (((((x, gy), scale), gscale), gshift), g)) in
+                    (x_rest.iter().zip(gy_rest).zip(scale_rest))
+                        .zip(gscale_rest)
+                        .zip(gshift_rest)
+                        .zip(out_rest)
+                        .enumerate()
+                {
+                    element(k, *x, *gy, *scale, [gscale, gshift, g]);
+                }
+                total = [total[0] + collected(a), total[1] + collected(b)];
             }
-            for (k, (((((x, gy), scale), gscale), gshift), g)) in
-                (x_rest.iter().zip(gy_rest).zip(scale_rest))
-                    .zip(gscale_rest)
-                    .zip(gshift_rest)
-                    .zip(out_rest)
-                    .enumerate()
-            {
-                element(&mut sums, k, *x, *gy, *scale, [gscale, gshift, g]);
-            }
-            let [slope, shift] = line.tilt(gradient.lines.size(), sums.total());
+            let [slope, shift] = line.tilt(gradient.lines.size(), total);
             for (x, g) in x.iter().zip(out) {
                 *g = *g * line.factor + (line.normal(*x) * slope + shift);
             }
