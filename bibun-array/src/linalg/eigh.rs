@@ -72,6 +72,27 @@ pub(super) fn rotate<V: Numbers>(x: &mut [V], n: usize, p: usize, q: usize, cosi
     }
 }
 
+/// Rotates what lies beside the diagonal in two rows and columns of a symmetric matrix, of which the lower triangle
+/// counts, for `p < q`.
+#[inline(always)]
+fn rotate_sides<V: Numbers>(a: &mut [V], n: usize, p: usize, q: usize, cosine: V, sine: V) {
+    let rotate = |x: &mut V, y: &mut V| {
+        (*x, *y) = (cosine * *x - sine * *y, sine * *x + cosine * *y);
+    };
+    let (upper, lower) = a.split_at_mut(q * n);
+    let (row, lower) = lower.split_at_mut(n);
+    let (before, between) = upper.split_at_mut((p + 1) * n);
+    let own = &mut before[p * n..][..p];
+    own.iter_mut().zip(&mut row[..]).for_each(|(x, y)| rotate(x, y));
+    for (x, y) in between.chunks_exact_mut(n).zip(&mut row[p + 1..q]) {
+        rotate(&mut x[p], y);
+    }
+    for x in lower.chunks_exact_mut(n) {
+        let (first, second) = x.split_at_mut(q);
+        rotate(&mut first[p], &mut second[0]);
+    }
+}
+
 /// Makes a symmetric matrix, of which the lower triangle counts, diagonal. `vectors` become the eigenvectors,
 /// each in a row.
 #[inline(always)]
@@ -92,12 +113,7 @@ pub(super) fn diagonalize<V: Numbers>(a: &mut [V], n: usize, mut vectors: Option
                 a[p * n + p] = app - tangent * apq;
                 a[q * n + q] = aqq + tangent * apq;
                 a[q * n + p] = least.if_less(apq.abs(), zero, apq);
-                for k in (0..n).filter(|&k| k != p && k != q) {
-                    let at = |i: usize| i.max(k) * n + i.min(k);
-                    let (x, y) = (a[at(p)], a[at(q)]);
-                    a[at(p)] = cosine * x - sine * y;
-                    a[at(q)] = sine * x + cosine * y;
-                }
+                rotate_sides(a, n, p, q, cosine, sine);
                 if let Some(vectors) = vectors.as_deref_mut() {
                     rotate(vectors, n, p, q, cosine, sine);
                 }
