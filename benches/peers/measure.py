@@ -23,8 +23,9 @@ from row import ROWS
 from rows.limits import COPIES, PRODUCT
 
 TURN_SECONDS = 0.05
-# Threads of the one before look for work until then, at the cost of who comes next.
+# The time in which threads that still look for work are seen at it, and the most such times.
 PAUSE_SECONDS = 0.02
+PAUSES = 50
 # The process and the mode of each column; a function and its program do not share one, so that each
 # has its own peak of memory.
 CONTESTANTS = {
@@ -111,7 +112,6 @@ class Contestant:
         self.peak = self.process.memory("VmHWM") - baseline
 
     def take_turn(self):
-        time.sleep(PAUSE_SECONDS)
         self.times.append(self.process.seconds(self.mode, self.count))
 
 
@@ -180,8 +180,20 @@ class Session:
             for turn in range(self.arguments.rounds):
                 first = turn % len(able)
                 for contestant in able[first:] + able[:first]:
+                    self.wait()
                     contestant.take_turn()
         return contestants, size
+
+    def wait(self):
+        """Waits until no process computes: some have threads that look for further work for a while after a
+        turn, at the cost of who comes next."""
+        before = None
+        for _ in range(PAUSES):
+            now = sum(process.processor_seconds() for process in self.processes.values())
+            if now == before:
+                return
+            before = now
+            time.sleep(PAUSE_SECONDS)
 
     def close(self):
         for process in self.processes.values():

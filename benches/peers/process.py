@@ -76,6 +76,11 @@ class Process:
             if line.startswith(field):
                 return int(line.split()[1]) * 1024
 
+    def processor_seconds(self):
+        """What all threads have computed so far."""
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def forget_peak(self):
         pathlib.Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
 
