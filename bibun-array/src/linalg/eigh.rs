@@ -83,7 +83,9 @@ fn rotate_sides<V: Numbers>(a: &mut [V], n: usize, p: usize, q: usize, cosine: V
     let (row, lower) = lower.split_at_mut(n);
     let (before, between) = upper.split_at_mut((p + 1) * n);
     let own = &mut before[p * n..][..p];
-    own.iter_mut().zip(&mut row[..]).for_each(|(x, y)| rotate(x, y));
+    own.iter_mut()
+        .zip(&mut row[..])
+        .for_each(|(x, y)| rotate(x, y));
     for (x, y) in between.chunks_exact_mut(n).zip(&mut row[p + 1..q]) {
         rotate(&mut x[p], y);
     }
