@@ -3,7 +3,7 @@
 use std::array;
 use std::f64::consts::LN_2;
 use std::hint::black_box;
-use std::ops::{Add, Div, DivAssign, Mul, Neg, Sub, SubAssign};
+use std::ops::{Add, AddAssign, Div, DivAssign, Mul, Neg, Sub, SubAssign};
 
 use crate::Element;
 
@@ -60,7 +60,9 @@ pub(super) trait Numbers:
 }
 
 /// A number of the CPU's.
-pub(super) trait Real: Numbers + Element + PartialOrd + SubAssign + DivAssign {
+pub(super) trait Real:
+    Numbers + Element + PartialOrd + AddAssign + SubAssign + DivAssign
+{
     fn to_f64(self) -> f64;
     /// Exchanges two numbers, or not, without a branch and without a masked store, which some processors are slow at.
     fn exchange_if(condition: bool, a: &mut Self, b: &mut Self);

@@ -307,18 +307,19 @@ fn dot<T: Large>(x: &[T], y: &[T]) -> T {
     let mut sums = [T::of(0.0); LANES];
     for (x, y) in x.iter().zip(y) {
         for i in 0..LANES {
-            sums[i] = sums[i] + x[i] * y[i];
+            sums[i] += x[i] * y[i];
         }
     }
     let mut sum = T::of(0.0);
     for (&x, &y) in x_rest.iter().zip(y_rest) {
-        sum = sum + x * y;
+        sum += x * y;
     }
     let mut count = LANES;
     while count > 1 {
         count /= 2;
         for i in 0..count {
-            sums[i] = sums[i] + sums[i + count];
+            let other = sums[i + count];
+            sums[i] += other;
         }
     }
     sum + sums[0]
