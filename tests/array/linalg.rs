@@ -1,8 +1,8 @@
 //! Factorisations against the products that they are made of, for sizes around the limits of the loops.
 
 use bibun_array::linalg::{
-    Spectral, Triangle, cholesky, determinants, eigh, eigvalsh, expm, inv, lu_factor, lu_solve, qr,
-    spectral, svd, svdvals, triangular_solve,
+    Spectral, TINY, Triangle, cholesky, determinants, eigh, eigvalsh, expm, inv, lu_factor,
+    lu_solve, qr, solve, spectral, svd, svdvals, triangular_solve,
 };
 use bibun_array::{Array, DType, Generator, Index, Shape, matmul};
 
@@ -127,6 +127,15 @@ fn triangles_and_systems_solve() {
                 &b,
                 4 * n,
             );
+            for is_transposed in [false, true] {
+                let [x, info] = solve(&a, &b, is_transposed);
+                assert!(info.to_vec::<i64>().iter().all(|&k| k == 0));
+                let expected = lu_solve(&lu, &rows, &b, is_transposed);
+                match n <= TINY && m > TINY {
+                    true => expect_close(&x, &expected, 4 * n),
+                    false => assert!(x.has_same_bits(&expected)),
+                }
+            }
         }
         let a = &a + &identity(batch, n, a.dtype()) * (2.0 + n as f64 / 4.0);
         let [y, _] = inv(&a);
@@ -301,10 +310,17 @@ fn orthonormal_columns_times_a_triangle() {
         [17, 17],
         [60, 9],
         [9, 60],
+        [33, 32],
+        [129, 70],
+        [70, 129],
+        [257, 31],
     ] {
         for dtype in [DType::F32, DType::F64] {
             let a = random(9, [11, m, n], dtype);
             for full in [false, true] {
+                if full && m > 100 {
+                    continue;
+                }
                 let [q, r] = qr(&a, full);
                 let k = if full { m } else { m.min(n) };
                 expect_close(
@@ -317,6 +333,46 @@ fn orthonormal_columns_times_a_triangle() {
                 assert!(r.diagonal(0).to_vec::<f64>().iter().all(|&x| x >= 0.0));
             }
         }
+    }
+}
+
+#[test]
+fn reflections_of_columns_whose_squares_are_no_numbers() {
+    let wide = |x: &Array| x.cast(DType::F64);
+    for dtype in [DType::F32, DType::F64] {
+        let (far, m, n) = (if dtype == DType::F32 { 30 } else { 250 }, 50, 40);
+        let a = random(27, [m, n], dtype);
+        // Columns of very different sizes, some of zeros, and two that are equal.
+        let sizes = (0..n).map(|j| match j % 5 {
+            0 => 10f64.powi(far),
+            1 => 10f64.powi(-far),
+            2 => 0.0,
+            _ => 1.0,
+        });
+        let sizes = Array::from_vec(sizes.collect::<Vec<_>>(), [n]).cast(dtype);
+        let mut a = &a * &sizes;
+        let [own, other] = [3, 4].map(|j| [Index::ALL, Index::from(j)]);
+        let column = a.slice(&own);
+        a.assign(&other, &column);
+        let [q, r] = qr(&a, false);
+        let identity = identity(1, n, dtype).to_row_major().reshape([n, n]);
+        expect_close(&matmul(&transposed(&q), &q), &identity, m + n);
+        // Each column is as exact as its size allows.
+        let is_zero = sizes.equal(&Array::from(0.0).cast(dtype));
+        let size = is_zero.where_(1.0, &sizes);
+        let found = wide(&matmul(&q, &(&r / &size)));
+        expect_close(&found.cast(dtype), &(&a / &size), m + n);
+        a.assign(
+            &[Index::from(7), Index::from(30)],
+            &Array::from(f64::NAN).cast(dtype),
+        );
+        let [_, r] = qr(&a, false);
+        assert!(
+            r.slice(&[Index::ALL, Index::from(30)])
+                .to_vec::<f64>()
+                .iter()
+                .any(|x| x.is_nan())
+        );
     }
 }
 
@@ -500,7 +556,9 @@ fn threads_and_layouts_change_no_bits() {
                 let back = lu_solve(&lu, &rows, &b, true);
                 let y = triangular_solve(&l, &b, Triangle::Lower);
                 let [z, _] = inv(a);
-                vec![lu, rows, x, back, y, z, l]
+                let [solved, _] = solve(a, &b, true);
+                let [q, r] = qr(a, false);
+                vec![lu, rows, x, back, y, z, l, solved, q, r]
             };
             let [one, two] = [0, 1].map(|i| pools[i].install(|| all(&a)));
             let others = [two, all(&a), pools[0].install(|| all(&turned))];

@@ -14,8 +14,8 @@ use crate::functions::families::{MatrixRule, OfMatrices, sum_of};
 use crate::functions::{cast, matmul};
 use crate::variable::Variable;
 
-/// Solves `a x = b` for regular matrices a, by elimination. a is factored once, also for all gradients, unless it is
-/// small (at most 16 rows): then factoring it again takes less time than reading its factors.
+/// Solves `a x = b` for regular matrices a, by elimination. a is factored once, also for all gradients, unless both are
+/// small (at most 16 rows and columns): then factoring a again takes less time than reading its factors.
 ///
 /// Shapes: a `[.., n, n]`, b `[.., n, m]`, whose axes in front broadcast → `[.., n, m]`; or b `[n]` → `[.., n]`.
 /// Types: floats and complex numbers, promoted; integers give f64. 16-bit floats are computed in f32.
@@ -65,8 +65,9 @@ fn is_singular(k: i64) -> String {
 fn solution(function: &'static str, a: Variable, b: Variable) -> (Variable, Variable) {
     expect_square(function, &a);
     let pair = pair(function, a, b);
-    let front = pair.a.rank() - 2;
-    if pair.a.shape()[front] <= TINY && pair.a.shape()[..front] == pair.batch[..] {
+    let (a_shape, columns) = (pair.a.shape(), pair.b.shape()[pair.b.rank() - 1]);
+    let (front, own) = a_shape.split_at(a_shape.rank() - 2);
+    if own[0].max(columns) <= TINY && *front == pair.batch[..] {
         let rule = SolveTiny { transposed: false };
         let [x, info] = OfMatrices::of(rule, [pair.a.clone(), pair.b.clone()]);
         return (pair.result(x), info);
