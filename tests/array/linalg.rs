@@ -358,7 +358,7 @@ fn reflections_of_columns_whose_squares_are_no_numbers() {
         let identity = identity(1, n, dtype).to_row_major().reshape([n, n]);
         expect_close(&matmul(&transposed(&q), &q), &identity, m + n);
         // Each column is as exact as its size allows.
-        let is_zero = sizes.equal(&Array::from(0.0).cast(dtype));
+        let is_zero = sizes.equal(Array::from(0.0).cast(dtype));
         let size = is_zero.where_(1.0, &sizes);
         let found = wide(&matmul(&q, &(&r / &size)));
         expect_close(&found.cast(dtype), &(&a / &size), m + n);
