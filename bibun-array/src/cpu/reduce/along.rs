@@ -68,7 +68,7 @@ pub(super) fn take<S: Simd, F: Fold>(
         }
         for ((total, collected), parts) in totals.iter_mut().zip(&mut collected).zip(&mut parts) {
             collect::<F>(collected, parts);
-            *total = F::merge(*total, merged::<F>(collected));
+            *total = F::merge(*total, merged::<S, F>(collected));
         }
     }
 }
@@ -86,7 +86,7 @@ pub(super) fn take_row<S: Simd, F: Fold>(row: &[F::Input], total: &mut F::Total)
                 advance::<S, F>(black_box(&mut parts), run);
                 collect::<F>(&mut collected, &mut parts);
             }
-            *total = F::merge(*total, merged::<F>(&mut collected));
+            *total = F::merge(*total, merged::<S, F>(&mut collected));
         }
         _ => {
             advance::<S, F>(black_box(&mut parts), row);
@@ -187,12 +187,34 @@ fn collect<F: Fold>(totals: &mut [F::Total; LANES], parts: &mut Parts<F>) {
 }
 
 /// Merges what was collected of each part.
-fn merged<F: Fold>(totals: &mut [F::Total; LANES]) -> F::Total {
-    halved(totals, F::merge)
+#[inline(always)]
+fn merged<S: Simd, F: Fold>(totals: &mut [F::Total; LANES]) -> F::Total {
+    halved::<S, _>(totals, F::merge)
+}
+
+/// Joins the parts of a result.
+#[inline(always)]
+pub(super) fn joined<S: Simd, F: Fold>(mut parts: Parts<F>) -> F::Part {
+    halved::<S, _>(&mut parts, F::join)
 }
 
 /// Joins the second half of some values to the first, until one is left.
-fn halved<T: Copy>(values: &mut [T; LANES], join: fn(T, T) -> T) -> T {
+#[inline(always)]
+fn halved<S: Simd, T: Copy>(values: &mut [T; LANES], join: impl Fn(T, T) -> T) -> T {
+    if const { is_plain::<S>() } {
+        return halved_plainly(values, join);
+    }
+    join_halves::<T, 16>(values, &join);
+    join_halves::<T, 8>(values, &join);
+    join_halves::<T, 4>(values, &join);
+    join_halves::<T, 2>(values, &join);
+    join_halves::<T, 1>(values, &join);
+    values[0]
+}
+
+/// The same, in few instructions.
+#[inline(never)]
+fn halved_plainly<T: Copy>(values: &mut [T; LANES], join: impl Fn(T, T) -> T) -> T {
     let mut width = LANES;
     while width > 1 {
         width /= 2;
@@ -204,32 +226,12 @@ fn halved<T: Copy>(values: &mut [T; LANES], join: fn(T, T) -> T) -> T {
     values[0]
 }
 
-/// Joins the parts of a result.
-#[inline(always)]
-pub(super) fn joined<S: Simd, F: Fold>(mut parts: Parts<F>) -> F::Part {
-    if const { is_plain::<S>() } {
-        return joined_plainly::<F>(&mut parts);
-    }
-    join_halves::<F, 16>(&mut parts);
-    join_halves::<F, 8>(&mut parts);
-    join_halves::<F, 4>(&mut parts);
-    join_halves::<F, 2>(&mut parts);
-    join_halves::<F, 1>(&mut parts);
-    parts[0]
-}
-
-/// The same, in few instructions.
-#[inline(never)]
-fn joined_plainly<F: Fold>(parts: &mut Parts<F>) -> F::Part {
-    halved(parts, F::join)
-}
-
-/// Joins each of the first `WIDTH` parts with its counterpart in the next ones.
+/// Joins each of the first `WIDTH` values with its counterpart in the next ones.
 // PERF: a width that is known lets the compiler use vectors.
 #[inline(always)]
-fn join_halves<F: Fold, const WIDTH: usize>(parts: &mut Parts<F>) {
+fn join_halves<T: Copy, const WIDTH: usize>(values: &mut [T; LANES], join: impl Fn(T, T) -> T) {
     for lane in 0..WIDTH {
-        parts[lane] = F::join(parts[lane], parts[lane + WIDTH]);
+        values[lane] = join(values[lane], values[lane + WIDTH]);
     }
 }
 
