@@ -328,6 +328,14 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
         on_host(self, "scan", [x], |[x]| self.host().scan(scan, &x, axis))
     }
 
+    /// Computes `[mean, variance]` over `axes` (sorted), which are kept with size 1, of an array of floats; see
+    /// [`Array::moments`].
+    fn moments(&'static self, x: &Array, axes: &[usize]) -> [Array; 2] {
+        let x = downloaded(self, "moments", x);
+        let results = self.host().moments(&x, axes);
+        results.map(|result| uploaded(self, result))
+    }
+
     /// Computes `[y, mean, variance]` over `axes` (sorted) of an array of floats; see
     /// [`Array::normalize`].
     fn normalize(

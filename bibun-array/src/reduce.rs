@@ -2,9 +2,7 @@
 
 use crate::device::Reduce;
 use crate::error::allocating;
-use crate::kernel::elementwise;
-use crate::math::Float;
-use crate::{Array, Axes, DType, ElementFormula, Error, Number, Shape, ops, raise};
+use crate::{Array, Axes, DType, Error, Shape, ops, raise};
 
 impl Array {
     /// Computes the sum over axes. The sum of `bool` is the number of `true`, as `i64`. The sum of
@@ -175,8 +173,8 @@ impl Array {
     /// estimate of the variance of the population that they are a sample of. The result is NaN or
     /// infinite if `n <= ddof`, and `f64` for integers and bools.
     ///
-    /// The mean is subtracted before squaring (two passes), so values far from zero lose no
-    /// precision.
+    /// Differences from a number near the elements are squared and added up, see [`Array::moments`], so values far
+    /// from zero lose no precision.
     ///
     /// # Panics
     /// Panics if an axis does not exist or is named twice.
@@ -207,6 +205,31 @@ impl Array {
     pub fn std(&self, axes: impl Into<Axes>, ddof: usize) -> Self {
         let (variance, dtype) = self.variance("std", &axes.into(), ddof);
         ops::cast(ops::sqrt(variance), dtype)
+    }
+
+    /// Computes `[mean, variance]` over axes in one pass, the variance as by [`Array::var`] with `ddof` 0. For integers
+    /// and bools they are `f64`; for no elements they are NaN.
+    ///
+    /// Both come from sums of the differences between elements and a number near them, and of the squares of these.
+    /// Those of lines of neighbouring `f32` are added up as by [`Array::sum`]; others, and those whose squares are beyond
+    /// 10³⁰ or below 10⁻²⁰, in double precision.
+    ///
+    /// # Panics
+    /// Panics if an axis does not exist or is named twice, or the elements are complex.
+    ///
+    /// ```
+    /// use bibun_array::Array;
+    /// let [mean, variance] = Array::from([[1.0, 2.0, 3.0], [7.0, 7.0, 7.0]]).moments(1);
+    /// assert_eq!(mean.to_vec::<f64>(), [2.0, 7.0]);
+    /// assert_eq!(variance.to_vec::<f64>(), [2.0 / 3.0, 0.0]);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn moments(&self, axes: impl Into<Axes>) -> [Self; 2] {
+        let axes = axes.into();
+        let (x, dtype, _) = self.expect_moments("moments", &axes);
+        x.moments_over("moments", &axes)
+            .map(|y| ops::cast(y, dtype))
     }
 
     #[track_caller]
@@ -267,21 +290,35 @@ impl Array {
     /// The variance in the type in which it is computed, and the dtype of the result.
     #[track_caller]
     fn variance(&self, function: &'static str, axes: &Axes, ddof: usize) -> (Self, DType) {
+        let (x, dtype, count) = self.expect_moments(function, axes);
+        let [_, variance] = x.moments_over(function, axes);
+        let degrees = count.saturating_sub(ddof);
+        let variance = match ddof {
+            0 => variance,
+            _ => variance * (count as f64 / degrees as f64),
+        };
+        (variance, dtype)
+    }
+
+    /// The elements in the type in which their moments are computed, the dtype of these, and the number of elements.
+    #[track_caller]
+    fn expect_moments(&self, function: &'static str, axes: &Axes) -> (Self, DType, usize) {
         if self.dtype().is_complex() {
             ops::no_such_dtype(function, self.dtype());
         }
         let (x, dtype) = self.to_float();
         let count = x.count_over(function, axes);
-        let (reduced, _) = axes.resolve(function, self.rank());
-        let mut mean = x.reduced(function, Reduce::Sum, axes) / count as f64;
-        if mean.rank() < x.rank() {
-            for &axis in &reduced {
-                mean = mean.expand_dims(axis as isize);
-            }
+        (x, dtype, count)
+    }
+
+    #[track_caller]
+    fn moments_over(&self, function: &'static str, axes: &Axes) -> [Self; 2] {
+        let (axes, keep_dims) = axes.resolve(function, self.rank());
+        let moments = allocating(function, || self.device().moments(self, &axes));
+        match keep_dims {
+            true => moments,
+            false => moments.map(|y| y.reshape(self.shape().reduced(&axes, false))),
         }
-        let squares = elementwise(SquaredDistance, [x, mean], []);
-        let sum = squares.reduced(function, Reduce::Sum, axes);
-        (sum / count.saturating_sub(ddof) as f64, dtype)
     }
 
     /// The elements in the type in which their mean is computed, and the dtype of the result.
@@ -292,15 +329,5 @@ impl Array {
             false => DType::F64,
         };
         (self.cast(dtype.accumulator()), dtype)
-    }
-}
-
-/// The kernel of [`Array::var`].
-struct SquaredDistance;
-impl ElementFormula<2> for SquaredDistance {
-    const NAME: &'static str = "var";
-    #[inline(always)]
-    fn value<T: Float>([x, mean]: [Number<T>; 2], []: [Number<T>; 0]) -> Number<T> {
-        (x - mean) * (x - mean)
     }
 }

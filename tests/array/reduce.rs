@@ -1,7 +1,7 @@
 //! Reductions over every kind of layout and every set of axes, against plain loops.
 
 use crate::common::{Numbers, groups, same_for_all_thread_counts, shapes, subsets};
-use bibun_array::{Array, Axes, DType, Error, attempt, bf16, f16, keep_dims, s};
+use bibun_array::{Array, Axes, DType, Error, Generator, attempt, bf16, concat, f16, keep_dims, s};
 
 fn axes_of(axes: &[usize]) -> Axes {
     Axes::new(&axes.iter().map(|&axis| axis as isize).collect::<Vec<_>>())
@@ -307,6 +307,100 @@ fn sums_keep_their_error_bound() {
             .collect::<Vec<_>>(),
     );
     assert!((far.var(.., 0).item::<f64>() - 0.25).abs() < 1e-12);
+}
+
+/// Computes `[mean, variance]` of a multiple of numbers; the mean is corrected by that of the differences from it.
+fn moments_of(x: &[f64]) -> [f64; 2] {
+    let unit = x.iter().fold(1.0, |most: f64, x| most.max(x.abs()));
+    let count = x.len() as f64;
+    let mut mean = x[x.len() - 1] / unit;
+    for _ in 0..3 {
+        mean += x.iter().map(|x| x / unit - mean).sum::<f64>() / count;
+    }
+    let squares: f64 = x.iter().map(|x| (x / unit - mean).powi(2)).sum();
+    [mean * unit, squares / count * unit * unit]
+}
+
+#[test]
+fn moments_keep_their_precision_wherever_elements_are() {
+    let noise = Generator::new(3).normal([3 << 15], 0.0, 1.0, DType::F64);
+    let noise = noise.to_vec::<f64>();
+    // The first elements, from which differences are taken, are far away from all others.
+    let starts = |far: f64| -> Vec<f64> {
+        let ends = noise.iter().map(|x| far + x);
+        (0..9).map(|_| 0.0).chain(ends).take(3 << 15).collect()
+    };
+    for (x, tolerance) in [
+        (noise.clone(), [1e-14, 1e-13]),
+        (starts(1e6), [1e-13, 1e-10]),
+        (starts(1e8), [1e-13, 1e-9]),
+        (noise.iter().map(|x| x + 1e9).collect(), [1e-14, 1e-6]),
+        (noise.iter().map(|x| x * 1e-200).collect(), [1e-14, 0.0]),
+        (noise.iter().map(|x| x * 1e153).collect(), [1e-14, 1e-13]),
+        (noise.iter().map(|x| x * 1e307).collect(), [1e-13, 0.0]),
+        (vec![1e308; 3 << 15], [1e-13, 0.0]),
+    ] {
+        // One long line, lines, lines of pieces, and lines side by side.
+        let cases: [([usize; 3], &[usize]); 5] = [
+            ([1, 3 << 15, 1], &[0, 1, 2]),
+            ([1, 96, 1024], &[0, 2]),
+            ([64, 16, 96], &[0, 2]),
+            ([1 << 12, 4, 6], &[0]),
+            ([3, 1 << 11, 16], &[1]),
+        ];
+        for (shape, axes) in cases {
+            let own = Array::from(x.clone()).reshape(shape);
+            let (_, groups) = groups::<f64>(&own, axes);
+            let turned = own.transpose();
+            let turned_axes: Vec<usize> = axes.iter().map(|axis| 2 - axis).collect();
+            let plain = own.moments(axes_of(axes));
+            let turned = turned.moments(axes_of(&turned_axes)).map(|y| y.transpose());
+            for results in [plain, turned] {
+                let [means, variances] = results.map(|y| y.to_vec::<f64>());
+                for ((group, mean), variance) in groups.iter().zip(means).zip(variances) {
+                    let want = moments_of(group);
+                    let size = group.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
+                    assert!(close(mean, want[0], tolerance[0] * size), "{mean} {want:?}");
+                    let limit = tolerance[1] * want[1].min(f64::MAX);
+                    assert!(
+                        close(variance, want[1], limit),
+                        "{variance} {want:?} {shape:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn moments_of_what_is_not_finite_or_nothing() {
+    for dtype in [DType::F32, DType::F64] {
+        for shape in [[1, 40], [40, 1]] {
+            let mut x = vec![1.0; 40];
+            x[17] = f64::INFINITY;
+            let x = Array::from(x).reshape(shape).cast(dtype);
+            let both = concat(
+                &[&x, &Array::zeros(x.shape(), dtype)],
+                isize::from(shape[0] > 1),
+            );
+            let axis = isize::from(shape[0] == 1);
+            let [mean, variance] = both.moments(axis).map(|y| y.cast(DType::F64));
+            assert_eq!(mean.to_vec::<f64>()[0], f64::INFINITY);
+            assert!(variance.to_vec::<f64>()[0].is_nan());
+        }
+    }
+    let of_nothing = Array::zeros([2, 0], DType::F32).moments(1);
+    for y in of_nothing {
+        assert!(y.shape()[..] == [2] && y.to_vec::<f32>().iter().all(|x| x.is_nan()));
+    }
+    let y = Array::arange(0, 4).moments(keep_dims(0));
+    assert_eq!(y.map(|y| y.to_vec::<f64>()), [[1.5], [1.25]]);
+    let error: Error = attempt(|| Array::arange(0, 4).moments(5)).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("moments: axis 5 is outside of the rank 1")
+    );
 }
 
 #[test]

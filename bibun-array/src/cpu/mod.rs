@@ -205,6 +205,10 @@ impl Device for Cpu {
         })
     }
 
+    fn moments(&'static self, x: &Array, axes: &[usize]) -> [Array; 2] {
+        shared(|| normalize::moments(&widened(x), axes).map(|result| ops::cast(result, x.dtype())))
+    }
+
     fn normalize(
         &'static self,
         rule: Normalization,

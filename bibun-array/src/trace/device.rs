@@ -509,6 +509,15 @@ impl Device for Trace {
         )
     }
 
+    fn moments(&'static self, x: &Array, axes: &[usize]) -> [Array; 2] {
+        let output = || result(x.shape().reduced(axes, true), x.dtype());
+        let own = axes.to_vec();
+        let run = move |inputs: Vec<Array>| cpu().moments(&inputs[0], &own).into();
+        let name = Some(format!("{axes:?}"));
+        let results = record("moments", name, &[x], [output(), output()], run);
+        results.try_into().expect("there are two results")
+    }
+
     fn normalize(
         &'static self,
         rule: Normalization,

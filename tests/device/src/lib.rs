@@ -432,6 +432,12 @@ impl Device for Counting {
         self.make("scan", [x], |[x]| cpu().scan(scan, x, axis))
     }
 
+    fn moments(&'static self, x: &Array, axes: &[usize]) -> [Array; 2] {
+        self.run("moments", vec![x.clone()], |inputs| {
+            cpu().moments(&inputs[0], axes)
+        })
+    }
+
     fn normalize(
         &'static self,
         rule: Normalization,

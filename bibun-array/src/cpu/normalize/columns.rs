@@ -7,10 +7,14 @@ use pulp::{Arch, NullaryFnOnce};
 use super::super::threads::{chunks, for_each};
 use super::super::worth_threads;
 use super::lines::{FEW, LANES, Lines, SHARE};
-use super::{Line, Real, moments};
+use super::moments::{carefully, is_far, of_sums};
+use super::{Line, Real};
 use crate::Shape;
 use crate::device::Normalization;
 use crate::storage::list;
+
+/// The most parts whose sums are added to each other, if there is one table.
+const PARTS: usize = 32;
 
 /// What is called with the number of a chunk of rows, the range of its elements, and its part of a
 /// result.
@@ -33,7 +37,8 @@ impl Columns {
         let is_same = scale.is_none_or(|scale| axes.iter().all(|&axis| scale[axis] == 1));
         let is_table = lines.length == 1 && lines.pieces > 1 && lines.inner >= FEW;
         let together = match lines.outer {
-            1 => (SHARE / lines.inner).clamp(FEW, lines.pieces.max(FEW)),
+            1 => ((SHARE / lines.inner).max(lines.pieces.div_ceil(PARTS)))
+                .clamp(FEW, lines.pieces.max(FEW)),
             _ => lines.pieces,
         };
         (is_table && is_same).then_some(Self { lines, together })
@@ -71,41 +76,59 @@ impl Columns {
     }
 
     /// The two sums of each line, from those of the columns of each chunk.
-    fn sums(&self, size: usize, each: &Each<'_, f64>) -> Vec<[f64; 2]> {
+    fn sums(&self, size: usize, each: &Each<'_, f64>) -> [Vec<f64>; 2] {
         let width = self.lines.inner;
         let mut parts = list(0.0_f64, size.div_ceil(self.chunk()) * 2 * width);
         self.for_chunks(size, &mut parts, 2 * width, each);
-        let mut sums = list([0.0; 2], self.lines.count());
+        let mut sums = [0, 1].map(|_| list(0.0_f64, self.lines.count()));
         for (i, part) in parts.chunks(2 * width).enumerate() {
-            let (a, b) = part.split_at(width);
-            for ((sum, a), b) in sums[self.lines_of(i)].iter_mut().zip(a).zip(b) {
-                *sum = [sum[0] + a, sum[1] + b];
+            for (sums, part) in sums.iter_mut().zip(part.chunks(width)) {
+                let own = sums[self.lines_of(i)].iter_mut();
+                own.zip(part).for_each(|(sum, part)| *sum += part);
             }
         }
         sums
     }
 
-    /// Fills the normalised elements, and returns the mean and the variance of each line. A scale and
-    /// a shift are given for each line.
-    pub(super) fn normalize<T: Real>(
-        self,
-        rule: Normalization,
-        x: &[T],
-        scale: Option<&[T]>,
-        shift: Option<&[T]>,
-        out: &mut [T],
-    ) -> Vec<[T; 2]> {
+    /// The mean and the variance of each line.
+    pub(super) fn moments<T: Real>(self, centered: bool, x: &[T]) -> Vec<[f64; 2]> {
         let width = self.lines.inner;
-        let origins: Vec<T> = (0..self.lines.count())
-            .map(|line| {
-                let first = x[line / width * width * self.lines.pieces + line % width];
-                match rule.centered && first.wide().is_finite() {
-                    true => first,
-                    false => T::ZERO,
-                }
+        let of_line = |line: usize| {
+            let first = line / width * width * self.lines.pieces + line % width;
+            (0..self.lines.pieces).map(move |row| x[first + row * width])
+        };
+        let mut origins: Vec<T> = (0..self.lines.count())
+            .map(|line| match of_line(line).next() {
+                Some(first) if centered && first.wide().is_finite() => first,
+                _ => T::ZERO,
             })
             .collect();
-        let sums = self.sums(x.len(), &|i, range, out| {
+        let mut found = self.moments_from(&origins, centered, x);
+        // Of single precision enough is left.
+        if T::IS_SINGLE {
+            return found;
+        }
+        let mut are_far = false;
+        for (found, origin) in found.iter().zip(&mut origins) {
+            if centered && is_far(origin.wide(), *found) {
+                *origin = T::narrow(found[0]);
+                are_far = true;
+            }
+        }
+        if are_far {
+            found = self.moments_from(&origins, centered, x);
+        }
+        for (line, found) in found.iter_mut().enumerate() {
+            if !found[1].is_finite() {
+                *found = carefully(of_line(line).map(T::wide), centered);
+            }
+        }
+        found
+    }
+
+    /// The same from the sums of what the elements of each line differ from its origin, and of the squares of that.
+    fn moments_from<T: Real>(self, origins: &[T], centered: bool, x: &[T]) -> Vec<[f64; 2]> {
+        let [sums, squares] = self.sums(x.len(), &|i, range, out| {
             let origins = &origins[self.lines_of(i)];
             Arch::new().dispatch(ColumnSums {
                 x: [&x[range]],
@@ -118,12 +141,30 @@ impl Columns {
             });
         });
         let count = self.lines.size() as f64;
-        let moments = sums.iter().zip(&origins).map(|(&sums, origin)| {
-            let [mean, variance] = moments(rule, origin.wide(), sums, count);
-            let factor = T::narrow(1.0 / (variance + rule.epsilon).sqrt());
-            ([T::narrow(mean), T::narrow(variance)], factor)
-        });
-        let (statistics, factors): (Vec<[T; 2]>, Vec<T>) = moments.unzip();
+        (sums.iter().zip(squares).zip(origins))
+            .map(|((&sum, squares), origin)| {
+                of_sums(centered, origin.wide(), [sum, squares], count)
+            })
+            .collect()
+    }
+
+    /// Fills the normalised elements, and returns the mean and the variance of each line. A scale and
+    /// a shift are given for each line.
+    pub(super) fn normalize<T: Real>(
+        self,
+        rule: Normalization,
+        x: &[T],
+        scale: Option<&[T]>,
+        shift: Option<&[T]>,
+        out: &mut [T],
+    ) -> Vec<[T; 2]> {
+        let moments = self.moments(rule.centered, x).into_iter();
+        let (statistics, factors): (Vec<[T; 2]>, Vec<T>) = moments
+            .map(|own| {
+                let factor = T::narrow(1.0 / (own[1] + rule.epsilon).sqrt());
+                (own.map(T::narrow), factor)
+            })
+            .unzip();
         let means: Vec<T> = statistics.iter().map(|&[mean, _]| mean).collect();
         self.for_chunks(x.len(), out, self.chunk(), &|i, range, out| {
             let lines = self.lines_of(i);
@@ -148,7 +189,7 @@ impl Columns {
         statistics: [&[T]; 4],
         scale: Option<&[T]>,
         out: &mut [T],
-    ) -> Vec<[f64; 2]> {
+    ) -> [Vec<f64>; 2] {
         let lines: Vec<Line<T>> = (0..self.lines.count())
             .map(|line| {
                 let [mean, variance, gmean, gvariance] = statistics.map(|all| all[line]);
@@ -157,7 +198,7 @@ impl Columns {
             .collect();
         let means: Vec<T> = lines.iter().map(|line| line.mean).collect();
         let factors: Vec<T> = lines.iter().map(|line| line.factor).collect();
-        let sums = self.sums(x.len(), &|i, range, out| {
+        let [along, all] = self.sums(x.len(), &|i, range, out| {
             let lines = self.lines_of(i);
             Arch::new().dispatch(ColumnSums {
                 x: [&x[range.clone()], &gy[range]],
@@ -173,8 +214,8 @@ impl Columns {
             Some(scale) => scale.to_vec(),
             None => list(T::ONE, lines.len()),
         };
-        let tilts = lines.iter().zip(&sums).zip(&scale);
-        let tilts = tilts.map(|((line, [along, all]), scale)| {
+        let tilts = lines.iter().zip(&along).zip(&all).zip(&scale);
+        let tilts = tilts.map(|(((line, along), all), scale)| {
             let scale = scale.wide();
             let [slope, shift] = line.tilt(self.lines.size(), [scale * all, scale * along]);
             (slope, shift)
@@ -190,7 +231,7 @@ impl Columns {
                 out,
             });
         });
-        sums
+        [along, all]
     }
 }
 

@@ -8,7 +8,8 @@ use smallvec::SmallVec;
 use super::super::reduce::RUN;
 use super::super::threads::{Chunks, chunks, for_each};
 use super::super::worth_threads;
-use super::{Line, Real, moments};
+use super::moments::moments_of;
+use super::{Line, Real};
 use crate::Shape;
 use crate::device::Normalization;
 
@@ -240,7 +241,7 @@ fn collected<T: Real>(mut lanes: [T; LANES]) -> f64 {
     reason = "it is the lane, and an iterator is no vector instructions"
 )]
 #[inline(always)]
-fn sums<T: Real, S: Real>(x: &[T], f: impl Fn(T) -> [S; 2]) -> [f64; 2] {
+pub(super) fn sums<T: Real, S: Real>(x: &[T], f: impl Fn(T) -> [S; 2]) -> [f64; 2] {
     let mut total = [0.0; 2];
     for run in runs(x.len()) {
         let (mut a, mut b) = ([S::ZERO; LANES], [S::ZERO; LANES]);
@@ -312,81 +313,6 @@ pub(super) struct Normalize<'a, 'o, 's, T> {
     pub(super) statistics: &'s mut [[T; 2]],
 }
 
-impl<T: Real> Normalize<'_, '_, '_, T> {
-    /// The mean and the variance of a line.
-    #[inline(always)]
-    fn moments(&self, line: usize) -> [f64; 2] {
-        if T::IS_SINGLE
-            && let Some(moments) = self.moments_in_floats(line)
-        {
-            return moments;
-        }
-        let origin = self.origin(line).wide();
-        let sums = self.sums(
-            line,
-            #[inline(always)]
-            |x| {
-                let x = x.wide() - origin;
-                [x, x * x]
-            },
-        );
-        moments(self.rule, origin, sums, self.lines.size() as f64)
-    }
-
-    /// The same from sums of floats, or `None` if squares are out of the range in which they can be told from
-    /// those that were rounded to zero or are too large.
-    #[inline(always)]
-    fn moments_in_floats(&self, line: usize) -> Option<[f64; 2]> {
-        let count = self.lines.size() as f64;
-        let mut origin = self.origin(line);
-        for _ in 0..2 {
-            let sums = self.sums(
-                line,
-                #[inline(always)]
-                |x| {
-                    let x = x - origin;
-                    [x, x * x]
-                },
-            );
-            if !(1e-20..1e30).contains(&(sums[1] / count)) {
-                return None;
-            }
-            let [mean, variance] = moments(self.rule, origin.wide(), sums, count);
-            // Else too little may be left of the squares when that of the mean is subtracted.
-            let is_near = (mean - origin.wide()).powi(2) <= variance;
-            if is_near || !self.rule.centered {
-                return Some([mean, variance]);
-            }
-            origin = T::narrow(mean);
-        }
-        None
-    }
-
-    /// The mean of a few elements of a line, if it is finite and the line is centred.
-    #[inline(always)]
-    fn origin(&self, line: usize) -> T {
-        let mut pieces = self.lines.pieces(self.x, line);
-        let first = pieces.next().expect("a line has elements");
-        let first = &first[..first.len().min(FEW)];
-        let mean = first.iter().map(|x| x.wide()).sum::<f64>() / first.len() as f64;
-        match self.rule.centered && T::narrow(mean).wide().is_finite() {
-            true => T::narrow(mean),
-            false => T::ZERO,
-        }
-    }
-
-    /// The sums of two functions of the elements of a line.
-    #[inline(always)]
-    fn sums<S: Real>(&self, line: usize, f: impl Fn(T) -> [S; 2]) -> [f64; 2] {
-        let mut total = [0.0; 2];
-        for x in self.lines.pieces(self.x, line) {
-            let [a, b] = sums(x, &f);
-            total = [total[0] + a, total[1] + b];
-        }
-        total
-    }
-}
-
 impl<T: Real> NullaryFnOnce for Normalize<'_, '_, '_, T> {
     type Output = ();
 
@@ -395,7 +321,8 @@ impl<T: Real> NullaryFnOnce for Normalize<'_, '_, '_, T> {
         let length = self.lines.length;
         for i in 0..self.statistics.len() {
             let line = self.first + i;
-            let [mean, variance] = self.moments(line);
+            let pieces = self.lines.pieces(self.x, line);
+            let [mean, variance] = moments_of(self.rule.centered, pieces);
             let factor = T::narrow(1.0 / (variance + self.rule.epsilon).sqrt());
             let mean = T::narrow(mean);
             self.statistics[i] = [mean, T::narrow(variance)];

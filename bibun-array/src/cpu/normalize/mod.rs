@@ -3,6 +3,7 @@
 
 mod columns;
 mod lines;
+mod moments;
 
 use std::borrow::Cow;
 use std::ops::{Add, AddAssign, Mul, Sub};
@@ -12,6 +13,7 @@ use smallvec::SmallVec;
 
 use columns::Columns;
 use lines::{Gradient, GradientOfRuns, GradientOfVectors, Lines, Normalize, Parameters, Pattern};
+pub(super) use moments::moments;
 
 use super::threads::chunks;
 use crate::device::Normalization;
@@ -49,25 +51,6 @@ macro_rules! real {
     )*};
 }
 real!(f32, f64);
-
-/// The mean and the variance of a line, from the sums of what its elements differ from some element of
-/// it, and of the squares of that.
-///
-/// They lose as little as squares of differences from the mean: at most as many bits as the number of
-/// elements has, if the element is far away from all others.
-#[inline(always)]
-fn moments(rule: Normalization, origin: f64, [sum, squares]: [f64; 2], count: f64) -> [f64; 2] {
-    if !rule.centered {
-        return [0.0, squares / count];
-    }
-    let offset = sum / count;
-    // The squares of finite elements may be beyond all numbers, and so is the variance then.
-    let variance = match squares == f64::INFINITY && sum.is_finite() {
-        true => squares,
-        false => (squares - sum * offset) / count,
-    };
-    [origin + offset, if variance < 0.0 { 0.0 } else { variance }]
-}
 
 /// What the gradient of one line is computed from.
 #[derive(Clone, Copy)]
@@ -332,7 +315,7 @@ fn gradient_of_floats<T: Real>(
         let scales = scale.map(|scale| of_lines::<T>(columns.lines(), shape, scale));
         let [x, gy] = [x, gy].map(Array::to_row_major);
         let [x_elements, gy_elements] = [&x, &gy].map(spread::<T>);
-        let mut sums = Vec::new();
+        let mut sums = [Vec::new(), Vec::new()];
         let gx = Array::filled_by(shape.clone(), |out: &mut [T]| {
             let elements = [&x_elements[..], &gy_elements[..]];
             sums = columns.gradient(rule, elements, statistics, scales.as_deref(), out);
@@ -340,8 +323,8 @@ fn gradient_of_floats<T: Real>(
         let Some(scale) = scale else {
             return vec![gx];
         };
-        let of_lines = [0, 1].map(|k| {
-            let elements = sums.iter().map(|sum| T::narrow(sum[k])).collect();
+        let of_lines = sums.map(|sums| {
+            let elements = sums.into_iter().map(T::narrow).collect();
             Array::from_vec::<T>(elements, mean.shape())
         });
         let [gscale, gshift] = of_lines.map(|sums| summed_to(&sums, scale.shape()));

@@ -29,6 +29,7 @@ mod running;
 mod scan;
 mod sort;
 mod trigonometric;
+mod variance;
 mod vectors;
 mod without_nan;
 
@@ -65,6 +66,7 @@ pub use running::*;
 pub use scan::*;
 pub use sort::*;
 pub use trigonometric::*;
+pub use variance::*;
 pub use vectors::*;
 pub use without_nan::*;
 
@@ -130,6 +132,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         scan::samples(),
         sort::samples(),
         trigonometric::samples(),
+        variance::samples(),
         without_nan::samples(),
         closeness::samples(),
         interpolation::samples(),

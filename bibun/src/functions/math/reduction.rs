@@ -3,16 +3,14 @@
 use bibun_array::{Array, Axes, Shape, keep_dims};
 use smallvec::SmallVec;
 
-use super::norm::root_of_squares;
 use crate::batch::Batched;
 use crate::call::composite;
 use crate::error::{Error, mismatch, raise};
-use crate::examples::{ExampleCotangent, ExampleGradient, Examples};
+use crate::examples::Examples;
 use crate::function::{Mismatch, Spec};
 use crate::functions::families::{Linear, LinearRule, method};
 use crate::functions::{
     Operand, abs, broadcast_to, cast, float_of, in_accumulator, reshape, square, to_differentiable,
-    to_float,
 };
 use crate::variable::Variable;
 
@@ -62,65 +60,6 @@ pub fn mean(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
     in_accumulator(x, |x| sum(x, axes) / count as f64)
 }
 method!(mean, axes: impl Into<Axes>);
-
-/// Computes the variance over axes, `Σ (x - mean)² / (n - ddof)`. With `ddof` 0 it is that of the
-/// elements, with 1 an unbiased estimate from a sample; it may be a fraction, as 1.5, with which the root is about
-/// unbiased.
-///
-/// Shapes: x any → without the axes, or with size 1 for them under
-/// [`keep_dims`](bibun_array::keep_dims).
-/// Types: floats; integers and bools give f64.
-/// Gradient: `2 gy (x - mean) / (n - ddof)`. NaN or ∞ if there are not more than `ddof` elements.
-///
-/// # Panics
-/// Panics if there is no such axis.
-///
-/// ```
-/// use bibun::{functions::var, Variable};
-/// let x = Variable::new([1.0, 2.0, 3.0, 4.0]);
-/// assert_eq!(var(&x, .., 0).item::<f64>(), 1.25);
-/// ```
-#[track_caller]
-pub fn var(x: impl Into<Variable>, axes: impl Into<Axes>, ddof: impl Into<f64>) -> Variable {
-    let _whole = composite("var");
-    let (x, axes) = (to_float(x.into()), axes.into());
-    let degrees = degrees_of_freedom("var", &x, &axes, ddof.into());
-    in_accumulator(x, |x| sum(square(centred("var", x, &axes)), axes) / degrees)
-}
-method!(var, axes: impl Into<Axes>, ddof: impl Into<f64>);
-
-/// Returns the number of elements of a sum of squares that are not fixed by the mean, or none of fewer.
-#[track_caller]
-fn degrees_of_freedom(function: &'static str, x: &Variable, axes: &Axes, ddof: f64) -> f64 {
-    (count_over(function, x, axes) as f64 - ddof).max(0.0)
-}
-
-/// Computes the standard deviation over axes, the square root of [`var`], without overflow or
-/// underflow in between.
-///
-/// Shapes: x any → without the axes, or with size 1 for them under
-/// [`keep_dims`](bibun_array::keep_dims).
-/// Types: floats; integers and bools give f64.
-/// Gradient: `gy (x - mean) / (n - ddof) / y`. Where all elements are equal there is a kink, and
-/// the gradient is 0.
-///
-/// # Panics
-/// Panics if there is no such axis.
-///
-/// ```
-/// use bibun::{functions::std, Variable};
-/// assert_eq!(std(Variable::new([1.0, 3.0]), .., 0).item::<f64>(), 1.0);
-/// ```
-#[track_caller]
-pub fn std(x: impl Into<Variable>, axes: impl Into<Axes>, ddof: impl Into<f64>) -> Variable {
-    let _whole = composite("std");
-    let (x, axes) = (to_float(x.into()), axes.into());
-    let degrees = degrees_of_freedom("std", &x, &axes, ddof.into());
-    in_accumulator(x, |x| {
-        root_of_squares("std", centred("std", x, &axes), axes, degrees)
-    })
-}
-method!(std, axes: impl Into<Axes>, ddof: impl Into<f64>);
 
 /// Computes the weighted mean over axes, `Σ w x / Σ w`.
 ///
@@ -195,47 +134,8 @@ method!(batch_l2_norm_squared);
 
 /// Returns the number of elements that are reduced to one.
 #[track_caller]
-fn count_over(function: &'static str, x: &Variable, axes: &Axes) -> usize {
+pub(super) fn count_over(function: &'static str, x: &Variable, axes: &Axes) -> usize {
     Over::new(function, axes, x).count(&x.shape())
-}
-
-/// Returns the differences from the mean over axes.
-#[track_caller]
-fn centred(function: &'static str, x: Variable, axes: &Axes) -> Variable {
-    Linear::of(Centred(Over::new(function, axes, &x)), x)
-}
-
-/// The projection `x - mean(x)`, which is its own transpose.
-#[derive(Clone, Debug)]
-struct Centred(Over);
-
-impl LinearRule for Centred {
-    fn name(&self) -> &'static str {
-        "centred"
-    }
-    fn forward(&self, x: Array) -> Array {
-        let over = || self.0.kept_axes();
-        let count = self.0.count(x.shape()) as f64;
-        let mut mean = &x.sum(over()) / count;
-        let finite = mean.is_finite();
-        // A device is not asked whether this is needed.
-        if finite.all(..).known_item() != Some(true) {
-            // The sum overflows before the mean does.
-            mean = finite.where_(&mean, (&x / count).sum(over()));
-        }
-        x - mean
-    }
-    fn transpose(&self, _: &Spec, gy: Variable) -> Variable {
-        Linear::of(self.clone(), gy)
-    }
-    fn batch(&self, x: Variable, axis: usize) -> Batched {
-        Linear::in_front(Self(self.0.in_batch()), x, axis)
-    }
-
-    fn per_example(&self, x: &Spec, gy: ExampleCotangent) -> ExampleGradient {
-        let [gradient] = gy.pull_back_unless(&self.0.axes, |gy| [Some(self.transpose(x, gy))]);
-        gradient.expect("there is a transpose")
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -405,11 +305,6 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use crate::conformance::Sample;
     let range = -2.0..2.0;
     let mean_of = |x: &[f64]| x.iter().sum::<f64>() / x.len() as f64;
-    let variance_of = move |x: &[f64], ddof: usize| {
-        let mean = mean_of(x);
-        let squares: f64 = x.iter().map(|x| (x - mean).powi(2)).sum();
-        squares / (x.len() - ddof) as f64
-    };
     let norm_of = |x: &[f64]| x.iter().map(|x| x * x).sum::<f64>().sqrt();
     let mut samples = [
         reduction_samples(
@@ -419,31 +314,8 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             |x| x.iter().sum(),
         ),
         reduction_samples("mean", range.clone(), |x, axes| mean(x, axes), mean_of),
-        reduction_samples(
-            "var",
-            range.clone(),
-            |x, axes| var(x, axes, 0),
-            move |x| variance_of(x, 0),
-        ),
     ]
     .concat();
-    samples.push(
-        Sample::new(
-            "var",
-            |x| vec![var(&x[0], 1, 1)],
-            move |x| vec![over_axes(&x[0], &[1], false, |x| variance_of(x, 1))],
-        )
-        .input([2, 3], range.clone()),
-    );
-    // With more than one element, not all of them equal.
-    samples.push(
-        Sample::new(
-            "std",
-            |x| vec![std(&x[0], keep_dims(0), 1)],
-            move |x| vec![over_axes(&x[0], &[0], true, |x| variance_of(x, 1).sqrt())],
-        )
-        .input([3, 2], range.clone()),
-    );
     let average_of = |x: &[f64], w: &[f64]| {
         let products: f64 = x.iter().zip(w).map(|(x, w)| x * w).sum();
         products / w.iter().sum::<f64>()
@@ -489,18 +361,6 @@ mod tests {
 
     use super::*;
     use crate::{attempt, gradients};
-
-    #[test]
-    fn equal_elements_have_no_deviation_and_no_gradient() {
-        let x = Variable::new([[2.0, 2.0], [1.0, 3.0]]);
-        let y = std(&x, 1, 0);
-        assert_eq!(y.to_vec::<f64>(), [0.0, 1.0]);
-        let gradients = gradients(&[&y.sum(..)], &[&x]);
-        assert_eq!(
-            gradients[0].as_ref().unwrap().to_vec::<f64>(),
-            [0.0, 0.0, -0.5, 0.5]
-        );
-    }
 
     #[test]
     fn whole_numbers_have_fractional_means() {
