@@ -360,7 +360,7 @@ mod tests {
     use bibun_array::DType;
 
     use super::*;
-    use crate::{attempt, gradients};
+    use crate::attempt;
 
     #[test]
     fn whole_numbers_have_fractional_means() {
