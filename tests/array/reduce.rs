@@ -1,7 +1,9 @@
 //! Reductions over every kind of layout and every set of axes, against plain loops.
 
 use crate::common::{Numbers, groups, same_for_all_thread_counts, shapes, subsets};
-use bibun_array::{Array, Axes, DType, Error, Generator, attempt, bf16, concat, f16, keep_dims, s};
+use bibun_array::{
+    Array, Axes, DType, Error, Generator, Normalization, attempt, bf16, concat, f16, keep_dims, s,
+};
 
 fn axes_of(axes: &[usize]) -> Axes {
     Axes::new(&axes.iter().map(|&axis| axis as isize).collect::<Vec<_>>())
@@ -309,40 +311,50 @@ fn sums_keep_their_error_bound() {
     assert!((far.var(.., 0).item::<f64>() - 0.25).abs() < 1e-12);
 }
 
+/// Computes the sum of numbers, in parts.
+fn sum_of(x: impl Iterator<Item = f64>) -> f64 {
+    let x: Vec<f64> = x.collect();
+    x.chunks(256).map(|part| part.iter().sum::<f64>()).sum()
+}
+
 /// Computes `[mean, variance]` of a multiple of numbers; the mean is corrected by that of the differences from it.
 fn moments_of(x: &[f64]) -> [f64; 2] {
-    let unit = x.iter().fold(1.0, |most: f64, x| most.max(x.abs()));
+    let largest = x.iter().fold(1.0, |most: f64, x| most.max(x.abs()));
+    // Division by a power of two rounds nothing.
+    let unit = largest.log2().floor().exp2();
     let count = x.len() as f64;
     let mut mean = x[x.len() - 1] / unit;
     for _ in 0..3 {
-        mean += x.iter().map(|x| x / unit - mean).sum::<f64>() / count;
+        mean += sum_of(x.iter().map(|x| x / unit - mean)) / count;
     }
-    let squares: f64 = x.iter().map(|x| (x / unit - mean).powi(2)).sum();
+    let squares = sum_of(x.iter().map(|x| (x / unit - mean).powi(2)));
     [mean * unit, squares / count * unit * unit]
 }
 
 #[test]
 fn moments_keep_their_precision_wherever_elements_are() {
-    let noise = Generator::new(3).normal([3 << 15], 0.0, 1.0, DType::F64);
+    const COUNT: usize = 3 << 15;
+    let noise = Generator::new(3).normal([COUNT], 0.0, 1.0, DType::F64);
     let noise = noise.to_vec::<f64>();
     // The first elements, from which differences are taken, are far away from all others.
-    let starts = |far: f64| -> Vec<f64> {
-        let ends = noise.iter().map(|x| far + x);
-        (0..9).map(|_| 0.0).chain(ends).take(3 << 15).collect()
+    let starts = |first: usize, far: f64| -> Vec<f64> {
+        let ends = noise[first..].iter().map(|x| far + x);
+        (0..first).map(|_| 0.0).chain(ends).collect()
     };
     for (x, tolerance) in [
-        (noise.clone(), [1e-14, 1e-13]),
-        (starts(1e6), [1e-13, 1e-10]),
-        (starts(1e8), [1e-13, 1e-9]),
-        (noise.iter().map(|x| x + 1e9).collect(), [1e-14, 1e-6]),
-        (noise.iter().map(|x| x * 1e-200).collect(), [1e-14, 0.0]),
-        (noise.iter().map(|x| x * 1e153).collect(), [1e-14, 1e-13]),
-        (noise.iter().map(|x| x * 1e307).collect(), [1e-13, 0.0]),
-        (vec![1e308; 3 << 15], [1e-13, 0.0]),
+        (noise.clone(), 1e-14),
+        (starts(8, 1e6), 3e-14),
+        (starts(8, 1e8), 3e-14),
+        (starts(24, 1e8), 3e-14),
+        (noise.iter().map(|x| x + 1e9).collect(), 3e-14),
+        (noise.iter().map(|x| x * 1e-200).collect(), 0.0),
+        (noise.iter().map(|x| x * 1e153).collect(), 3e-14),
+        (noise.iter().map(|x| x * 1e307).collect(), 0.0),
+        (vec![1e308; COUNT], 0.0),
     ] {
         // One long line, lines, lines of pieces, and lines side by side.
         let cases: [([usize; 3], &[usize]); 5] = [
-            ([1, 3 << 15, 1], &[0, 1, 2]),
+            ([1, COUNT, 1], &[0, 1, 2]),
             ([1, 96, 1024], &[0, 2]),
             ([64, 16, 96], &[0, 2]),
             ([1 << 12, 4, 6], &[0]),
@@ -350,24 +362,59 @@ fn moments_keep_their_precision_wherever_elements_are() {
         ];
         for (shape, axes) in cases {
             let own = Array::from(x.clone()).reshape(shape);
-            let (_, groups) = groups::<f64>(&own, axes);
+            let (reduced, groups) = groups::<f64>(&own, axes);
             let turned = own.transpose();
             let turned_axes: Vec<usize> = axes.iter().map(|axis| 2 - axis).collect();
             let plain = own.moments(axes_of(axes));
             let turned = turned.moments(axes_of(&turned_axes)).map(|y| y.transpose());
-            for results in [plain, turned] {
+            let names: Vec<isize> = axes.iter().map(|&axis| axis as isize).collect();
+            let rule = Normalization {
+                centered: true,
+                epsilon: 0.0,
+            };
+            let [_, mean, variance] = own.normalize(rule, &names, &[]);
+            let beside = [mean, variance].map(|y| y.reshape(&reduced));
+            for results in [plain, turned, beside] {
                 let [means, variances] = results.map(|y| y.to_vec::<f64>());
                 for ((group, mean), variance) in groups.iter().zip(means).zip(variances) {
                     let want = moments_of(group);
                     let size = group.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
-                    assert!(close(mean, want[0], tolerance[0] * size), "{mean} {want:?}");
-                    let limit = tolerance[1] * want[1].min(f64::MAX);
+                    assert!(
+                        close(mean, want[0], 1e-14 * size),
+                        "{mean:e} {want:?} {shape:?}"
+                    );
+                    let limit = tolerance * want[1].min(f64::MAX);
                     assert!(
                         close(variance, want[1], limit),
-                        "{variance} {want:?} {shape:?}"
+                        "{variance:e} {want:?} {shape:?}"
                     );
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn moments_of_singles_are_taken_again_from_a_number_that_is_near() {
+    let noise = Generator::new(4).normal([3 << 15], 1e3, 1.0, DType::F32);
+    let mut x = noise.to_vec::<f32>();
+    x[..8].fill(0.0);
+    for shape in [[1, 3 << 15], [12, 1 << 13]] {
+        let own = Array::from(x.clone()).reshape(shape);
+        let (_, groups) = groups::<f32>(&own, &[1]);
+        let [means, variances] = own.moments(1).map(|y| y.to_vec::<f32>());
+        for ((group, mean), variance) in groups.iter().zip(means).zip(variances) {
+            let group: Vec<f64> = group.iter().map(|&x| f64::from(x)).collect();
+            let want = moments_of(&group);
+            assert!(
+                close(f64::from(mean), want[0], 1e-6 * want[0]),
+                "{mean} {want:?}"
+            );
+            let limit = 4e-6 * want[1];
+            assert!(
+                close(f64::from(variance), want[1], limit),
+                "{variance} {want:?}"
+            );
         }
     }
 }

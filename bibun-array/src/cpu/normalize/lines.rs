@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::super::reduce::RUN;
 use super::super::threads::{Chunks, chunks, for_each};
 use super::super::worth_threads;
-use super::moments::moments_of;
+use super::moments::{InPieces, moments_of};
 use super::{Line, Real};
 use crate::Shape;
 use crate::device::Normalization;
@@ -322,7 +322,7 @@ impl<T: Real> NullaryFnOnce for Normalize<'_, '_, '_, T> {
         for i in 0..self.statistics.len() {
             let line = self.first + i;
             let pieces = self.lines.pieces(self.x, line);
-            let [mean, variance] = moments_of(self.rule.centered, pieces);
+            let [mean, variance] = moments_of(self.rule.centered, &InPieces(pieces));
             let factor = T::narrow(1.0 / (variance + self.rule.epsilon).sqrt());
             let mean = T::narrow(mean);
             self.statistics[i] = [mean, T::narrow(variance)];

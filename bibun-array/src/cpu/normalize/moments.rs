@@ -1,12 +1,10 @@
 //! The mean and the variance of each line.
 //!
 //! Both come from sums of the differences between elements and one number near them, and of the squares of these, in
-//! one pass; where that number was not near, in a second one. Parts of a long line are merged.
+//! one pass; where that number was not near, in a second one.
 //!
-//! Source: T. Chan, G. Golub and R. LeVeque, "Updating formulae and a pairwise algorithm for computing sample
-//! variances" (1979).
-
-use std::iter::once;
+//! Source: T. Chan, G. Golub and R. LeVeque, "Algorithms for computing the sample variance: analysis and
+//! recommendations" (1983), where the differences are called shifted data.
 
 use pulp::{Arch, NullaryFnOnce};
 use smallvec::SmallVec;
@@ -20,7 +18,7 @@ use crate::Array;
 use crate::dtype::with_float;
 use crate::storage::list;
 
-/// The number of elements of a long line that are summed by themselves.
+/// The number of elements of one of a few long lines that are summed by themselves.
 const PART: usize = 1 << 15;
 
 /// `[mean, variance]` of lines along `axes`, which are kept with size 1.
@@ -58,69 +56,25 @@ fn moments_of_floats<T: Real>(x: &Array, axes: &[usize]) -> [Array; 2] {
 
 fn of_lines<T: Real>(lines: Lines, x: &[T]) -> Vec<[f64; 2]> {
     let mut statistics = list([0.0; 2], lines.count());
-    let threads = worth_threads(x.len());
-    if lines.pieces > 1 || lines.length <= PART {
-        let together = lines.together();
-        let least = (SHARE / (lines.size() * together)).max(1);
-        for_each(
-            chunks(&mut statistics, together),
-            threads,
-            least,
-            &|i, out| {
-                let first = i * together;
-                Arch::new().dispatch(Moments {
-                    lines,
-                    x,
-                    first,
-                    out,
-                });
-            },
-        );
+    if lines.pieces == 1 && lines.length > PART && lines.count() < FEW {
+        for (x, out) in x.chunks_exact(lines.length).zip(&mut statistics) {
+            *out = moments_of(true, &InParts(x));
+        }
         return statistics;
     }
-    let each = lines.length.div_ceil(PART);
-    let mut parts = list([0.0; 2], lines.count() * each);
-    let part = |i: usize| {
-        let line = &x[i / each * lines.length..][..lines.length];
-        let first = i % each * PART;
-        &line[first..(first + PART).min(line.len())]
-    };
-    for_each(chunks(&mut parts, 1), threads, 1, &|i, out| {
-        let x = part(i);
-        let lines = Lines {
-            outer: 1,
-            pieces: 1,
-            inner: 1,
-            length: x.len(),
-        };
+    let together = lines.together();
+    let least = (SHARE / (lines.size() * together)).max(1);
+    let out = chunks(&mut statistics, together);
+    for_each(out, worth_threads(x.len()), least, &|i, out| {
+        let first = i * together;
         Arch::new().dispatch(Moments {
             lines,
             x,
-            first: 0,
+            first,
             out,
         });
     });
-    for (line, (own, parts)) in statistics.iter_mut().zip(parts.chunks(each)).enumerate() {
-        let sizes = (line * each..).map(|i| part(i).len() as f64);
-        *own = merged(parts.iter().copied().zip(sizes));
-        if !own[1].is_finite() {
-            let x = &x[line * lines.length..][..lines.length];
-            *own = carefully(x.iter().map(|x| x.wide()), true);
-        }
-    }
     statistics
-}
-
-/// The mean and the variance of parts with these sizes together.
-fn merged(parts: impl Iterator<Item = ([f64; 2], f64)>) -> [f64; 2] {
-    let (mut all, mut mean, mut squares) = (0.0, 0.0, 0.0);
-    for ([own, variance], count) in parts {
-        let (before, difference) = (all, own - mean);
-        all += count;
-        mean += difference * (count / all);
-        squares += variance * count + difference * difference * (before * count / all);
-    }
-    [mean, squares / all]
 }
 
 /// Computes the means and the variances of some lines.
@@ -137,91 +91,146 @@ impl<T: Real> NullaryFnOnce for Moments<'_, '_, T> {
     #[inline(always)]
     fn call(self) {
         for (i, out) in self.out.iter_mut().enumerate() {
-            let line = self.first + i;
-            // A loop over one piece is known to be none.
-            *out = match self.lines.pieces {
-                1 => moments_of(
-                    true,
-                    once(&self.x[line * self.lines.length..][..self.lines.length]),
-                ),
-                _ => moments_of(true, self.lines.pieces(self.x, line)),
-            };
+            *out = moments_of(true, &InPieces(self.lines.pieces(self.x, self.first + i)));
         }
     }
 }
 
-/// The mean and the variance of a line of pieces. Without `centered` the mean is taken to be zero.
+/// The elements of a line.
+pub(super) trait Elements<'a, T: Real> {
+    fn count(&self) -> usize;
+    /// Some elements, at least one.
+    fn some(&self) -> &'a [T];
+    fn all(&self) -> impl Iterator<Item = f64> + Clone;
+    /// The sum of what all differ from a number, and that of the squares of it, where S is the precision of differences
+    /// and squares.
+    fn sums<S: Real>(&self, origin: S) -> [f64; 2];
+}
+
+/// A line of pieces.
+pub(super) struct InPieces<I>(pub(super) I);
+
+impl<'a, T: Real, I: Iterator<Item = &'a [T]> + Clone> Elements<'a, T> for InPieces<I> {
+    #[inline(always)]
+    fn count(&self) -> usize {
+        self.0.clone().map(<[T]>::len).sum()
+    }
+    #[inline(always)]
+    fn some(&self) -> &'a [T] {
+        self.0.clone().next().expect("a line has elements")
+    }
+    fn all(&self) -> impl Iterator<Item = f64> + Clone {
+        self.0.clone().flatten().map(|x| x.wide())
+    }
+    #[inline(always)]
+    fn sums<S: Real>(&self, origin: S) -> [f64; 2] {
+        let mut total = [0.0; 2];
+        // PERF: a function that is not inlined, as `fold`, has no wide vectors.
+        for x in self.0.clone() {
+            let [a, b] = sums_of_differences(x, origin);
+            total = [total[0] + a, total[1] + b];
+        }
+        total
+    }
+}
+
+/// One of a few long lines, whose parts threads share.
+struct InParts<'a, T>(&'a [T]);
+
+impl<'a, T: Real> Elements<'a, T> for InParts<'a, T> {
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+    fn some(&self) -> &'a [T] {
+        self.0
+    }
+    fn all(&self) -> impl Iterator<Item = f64> + Clone {
+        self.0.iter().map(|x| x.wide())
+    }
+    fn sums<S: Real>(&self, origin: S) -> [f64; 2] {
+        let x = self.0;
+        let mut parts = list([0.0; 2], x.len().div_ceil(PART));
+        for_each(
+            chunks(&mut parts, 1),
+            worth_threads(x.len()),
+            1,
+            &|i, out| {
+                let x = &x[i * PART..((i + 1) * PART).min(x.len())];
+                out[0] = Arch::new().dispatch(Sums { x, origin });
+            },
+        );
+        (parts.iter()).fold([0.0; 2], |sums, part| {
+            [sums[0] + part[0], sums[1] + part[1]]
+        })
+    }
+}
+
+/// Computes the sums of one part.
+struct Sums<'a, T, S> {
+    x: &'a [T],
+    origin: S,
+}
+
+impl<T: Real, S: Real> NullaryFnOnce for Sums<'_, T, S> {
+    type Output = [f64; 2];
+
+    #[inline(always)]
+    fn call(self) -> [f64; 2] {
+        sums_of_differences(self.x, self.origin)
+    }
+}
+
 #[inline(always)]
-pub(super) fn moments_of<'a, T: Real>(
-    centered: bool,
-    pieces: impl Iterator<Item = &'a [T]> + Clone,
-) -> [f64; 2] {
-    let count = pieces.clone().map(<[T]>::len).sum::<usize>() as f64;
-    let origin = origin(centered, pieces.clone());
-    if T::IS_SINGLE
-        && let Some(found) = in_floats(centered, pieces.clone(), count, origin)
-    {
-        return found;
+fn sums_of_differences<T: Real, S: Real>(x: &[T], origin: S) -> [f64; 2] {
+    sums(
+        x,
+        #[inline(always)]
+        |x| {
+            let x = S::narrow(x.wide()) - origin;
+            [x, x * x]
+        },
+    )
+}
+
+/// The mean and the variance of a line. Without `centered` the mean is taken to be zero.
+#[inline(always)]
+pub(super) fn moments_of<'a, T: Real>(centered: bool, x: &impl Elements<'a, T>) -> [f64; 2] {
+    let count = x.count() as f64;
+    let mut origin = origin(centered, x.some());
+    if T::IS_SINGLE {
+        for _ in 0..2 {
+            let sums = x.sums::<T>(origin);
+            // Squares beyond this cannot be told from those that were rounded to zero or are too large.
+            if !(1e-20..1e30).contains(&(sums[1] / count)) {
+                break;
+            }
+            let found = of_sums(centered, origin.wide(), sums, count);
+            if !centered || !is_far(origin.wide(), found) {
+                return found;
+            }
+            origin = T::narrow(found[0]);
+        }
     }
     let mut origin = origin.wide();
-    let mut found = [0.0; 2];
-    for _ in 0..2 {
-        let sums = sums_of(
-            pieces.clone(),
-            #[inline(always)]
-            |x: T| {
-                let x = x.wide() - origin;
-                [x, x * x]
-            },
-        );
-        found = of_sums(centered, origin, sums, count);
-        // Of single precision enough is left.
-        if T::IS_SINGLE || !centered || !is_far(origin, found) {
-            break;
-        }
+    let mut found = of_sums(centered, origin, x.sums(origin), count);
+    // Of single precision enough is left.
+    if T::IS_SINGLE {
+        return found;
+    }
+    if centered && is_far(origin, found) {
         origin = found[0];
+        found = of_sums(centered, origin, x.sums(origin), count);
     }
-    match T::IS_SINGLE || found[1].is_finite() {
+    match found[1].is_finite() {
         true => found,
-        false => carefully(pieces.flatten().map(|x| x.wide()), centered),
+        false => carefully(x.all(), centered),
     }
-}
-
-/// The same from sums of floats, or `None` if squares are out of the range in which they can be told from
-/// those that were rounded to zero or are too large.
-#[inline(always)]
-fn in_floats<'a, T: Real>(
-    centered: bool,
-    pieces: impl Iterator<Item = &'a [T]> + Clone,
-    count: f64,
-    mut origin: T,
-) -> Option<[f64; 2]> {
-    for _ in 0..2 {
-        let sums = sums_of(
-            pieces.clone(),
-            #[inline(always)]
-            |x: T| {
-                let x = x - origin;
-                [x, x * x]
-            },
-        );
-        if !(1e-20..1e30).contains(&(sums[1] / count)) {
-            return None;
-        }
-        let found = of_sums(centered, origin.wide(), sums, count);
-        if !centered || !is_far(origin.wide(), found) {
-            return Some(found);
-        }
-        origin = T::narrow(found[0]);
-    }
-    None
 }
 
 /// The mean of a few elements of a line, if it is finite and the line is centred.
 #[inline(always)]
-fn origin<'a, T: Real>(centered: bool, mut pieces: impl Iterator<Item = &'a [T]>) -> T {
-    let first = pieces.next().expect("a line has elements");
-    let first = &first[..first.len().min(FEW)];
+fn origin<T: Real>(centered: bool, x: &[T]) -> T {
+    let first = &x[..x.len().min(FEW)];
     let mean = first.iter().map(|x| x.wide()).sum::<f64>() / first.len() as f64;
     match centered && T::narrow(mean).wide().is_finite() {
         true => T::narrow(mean),
@@ -233,22 +242,6 @@ fn origin<'a, T: Real>(centered: bool, mut pieces: impl Iterator<Item = &'a [T]>
 #[inline(always)]
 pub(super) fn is_far(origin: f64, [mean, variance]: [f64; 2]) -> bool {
     variance.is_finite() && (mean - origin).powi(2) > variance
-}
-
-/// The sums of two functions of the elements of a line.
-#[inline(always)]
-fn sums_of<'a, T: Real, S: Real>(
-    pieces: impl Iterator<Item = &'a [T]>,
-    f: impl Fn(T) -> [S; 2],
-) -> [f64; 2] {
-    pieces.fold(
-        [0.0; 2],
-        #[inline(always)]
-        |total, x| {
-            let [a, b] = sums(x, &f);
-            [total[0] + a, total[1] + b]
-        },
-    )
 }
 
 /// The mean and the variance of a line, from the sums of what its elements differ from some element of
