@@ -15,7 +15,7 @@ use super::triangular::Triangle;
 use crate::cpu::matmul::{Matrix, MatrixProduct};
 
 /// The order of blocks that are transposed in cache.
-const TILE: usize = 16;
+pub(super) const TILE: usize = 16;
 /// The largest order of a triangle whose equations are solved by loops.
 const TRIANGLE: usize = 16;
 /// The largest order of a symmetric matrix that is factored by loops.
@@ -26,6 +26,11 @@ const STRIP: usize = 128;
 /// are eliminated by loops.
 const PANEL: usize = 64;
 const COLUMNS: usize = 8;
+
+/// Returns a distance of rows of n elements: those that are a power of two apart push each other out of the cache.
+pub(super) fn row_step(n: usize) -> usize {
+    (n.div_ceil(TILE) | 1) * TILE
+}
 
 /// Calls a function with all indices of a matrix, tile by tile.
 #[cfg(feature = "linalg")]
@@ -71,16 +76,26 @@ pub(super) fn transpose<T: Large>(
     }
 }
 
-/// Writes the upper part of the symmetric part `(a + aᵀ) / 2`.
-pub(super) fn symmetric_part<T: Large>(a: &[T], n: usize, out: &mut [T]) {
+/// Writes a part of the symmetric part `(a + aᵀ) / 2`, with whole tiles on the diagonal. The rows of `out` are `step`
+/// apart.
+pub(super) fn symmetric_part<T: Large>(
+    a: &[T],
+    n: usize,
+    triangle: Triangle,
+    (out, step): (&mut [T], usize),
+) {
     let half = T::of(0.5);
     for i in (0..n).step_by(TILE) {
-        for j in (i..n).step_by(TILE) {
+        let columns = match triangle {
+            Triangle::Lower => 0..i + 1,
+            Triangle::Upper => i..n,
+        };
+        for j in columns.step_by(TILE) {
             let (height, width) = (TILE.min(n - i), TILE.min(n - j));
             let tile = turned(&a[j * n + i..], n, [width, height]);
             for (i, tile) in (i..i + height).zip(&tile) {
                 let own = &a[i * n + j..][..width];
-                let out = &mut out[i * n + j..][..width];
+                let out = &mut out[i * step + j..][..width];
                 for ((out, &own), &other) in out.iter_mut().zip(own).zip(tile) {
                     *out = half * own + half * other;
                 }

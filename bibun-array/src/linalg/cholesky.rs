@@ -4,6 +4,7 @@ use super::batch::{Large, Results, Rule, TINY, run};
 use super::blocked;
 use super::expect_square;
 use super::numbers::Numbers;
+use super::triangular::Triangle;
 use crate::Array;
 
 /// Computes the lower Cholesky factor L of matrices `[.., n, n]`, `a = L Lᵀ`, and for each the number that
@@ -102,7 +103,7 @@ impl Rule for Cholesky {
 
     fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], integers: &mut [&mut [i64]]) {
         let (n, l) = (self.0, &mut *y[0]);
-        blocked::symmetric_part(x[0], n, l);
+        blocked::symmetric_part(x[0], n, Triangle::Upper, (&mut *l, n));
         match blocked::cholesky(l, n, n) {
             Ok(()) => {
                 blocked::turn_triangle(l, n);

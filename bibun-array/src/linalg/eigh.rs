@@ -1,10 +1,13 @@
 //! Eigenvalues and eigenvectors of symmetric matrices.
 
-#[cfg(feature = "linalg")]
-use super::batch::Large;
-use super::batch::{Results, Rule, TINY, run};
+use std::mem::take;
+
+use super::batch::{Large, Results, Rule, TINY, run};
+use super::blocked::transpose;
 use super::cholesky::symmetric_part;
+use super::divide::{Extent, divide};
 use super::numbers::{Numbers, Real};
+use super::tridiagonal::Tridiagonal;
 use super::{NOT_A_NUMBER, expect_square};
 use crate::Array;
 
@@ -229,21 +232,34 @@ impl Rule for Eigh {
         info[0] = T::of(self.checked(is_finite, y) as f64);
     }
 
-    #[cfg(feature = "linalg")]
     fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], integers: &mut [&mut [i64]]) {
         let n = self.n;
-        let (half, a) = (T::of(0.5), x[0]);
-        let mut part = vec![T::of(0.0); n * n];
-        super::blocked::for_tiles(n, n, |i, j| {
-            part[i * n + j] = half * a[i * n + j] + half * a[j * n + i]
-        });
-        let mut values = vec![T::of(0.0); n];
-        let mut rows = vec![T::of(0.0); if self.vectors { n * n } else { 0 }];
-        let is_finite = part.iter().all(|&x| Real::is_finite(x)) && {
-            let rows = self.vectors.then_some(&mut rows[..]);
-            super::large::eigh(&part, n, &mut values, rows)
+        let form = Tridiagonal::of(x[0], n);
+        integers[0][0] = self.checked(form.is_some(), y);
+        let Some(mut form) = form else {
+            return;
         };
-        self.arrange(&values, &rows, y);
-        integers[0][0] = self.checked(is_finite, y);
+        let extent = match self.vectors {
+            true => Extent::All,
+            false => Extent::Ends,
+        };
+        let mut values = take(&mut form.diagonal);
+        let (order, mut rows) = divide(&mut values, &form.beside, extent);
+        for (value, &from) in y[0].iter_mut().zip(&order) {
+            *value = values[from] * form.unit;
+        }
+        if !self.vectors {
+            return;
+        }
+        form.turn_back(&mut rows);
+        let mut sorted = Vec::with_capacity(n * n);
+        for &from in &order {
+            let row = &rows[from * n..][..n];
+            match normalize_sign(row.iter().copied()) {
+                true => sorted.extend(row.iter().map(|&x| -x)),
+                false => sorted.extend_from_slice(row),
+            }
+        }
+        transpose((&sorted, n), [n, n], (&mut *y[1], n));
     }
 }

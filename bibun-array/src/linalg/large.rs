@@ -1,9 +1,9 @@
-//! Eigenvectors and singular vectors of large matrices, triangular factors of complex numbers, and products, by the crate `faer`.
+//! Singular vectors of large matrices, triangular factors of complex numbers, and products, by the crate `faer`.
 
 use faer::diag::DiagMut;
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::lu::partial_pivoting::factor as lu_factor;
-use faer::linalg::{evd, svd};
+use faer::linalg::svd;
 use faer::prelude::default;
 use faer::traits::ComplexField;
 use faer::{MatMut, MatRef, Par};
@@ -16,7 +16,7 @@ use super::numbers::{Numbers, Real};
 /// The number of elements from which on threads share a matrix.
 const SHARED: usize = 128 * 128;
 
-/// Of what has the same bits for any number of threads. Eigenvectors have not: they are sums that threads divide, and
+/// Of what has the same bits for any number of threads. Singular vectors have not: they are sums that threads divide, and
 /// are computed by one.
 pub(super) fn parallel(elements: usize) -> Par {
     match elements >= SHARED && rayon::current_num_threads() > 1 {
@@ -58,32 +58,6 @@ pub(super) fn complex_lu<T: Large>(a: &mut [T], m: usize, n: usize, rows: &mut [
         *row = from as i64;
     }
     true
-}
-
-/// Computes the eigenvalues of a symmetric matrix, and the eigenvectors, each in a row of `vectors`. Returns
-/// whether that succeeded.
-pub(super) fn eigh<T: Large>(
-    a: &[T],
-    n: usize,
-    values: &mut [T],
-    vectors: Option<&mut [T]>,
-) -> bool {
-    let par = Par::Seq;
-    let wanted = match vectors {
-        Some(_) => evd::ComputeEigenvectors::Yes,
-        None => evd::ComputeEigenvectors::No,
-    };
-    let scratch = evd::self_adjoint_evd_scratch::<T>(n, wanted, par, default());
-    let mut memory = MemBuffer::new(scratch);
-    let found = evd::self_adjoint_evd(
-        MatRef::from_column_major_slice(a, n, n),
-        DiagMut::from_slice_mut(values),
-        vectors.map(|v| MatMut::from_column_major_slice_mut(v, n, n)),
-        par,
-        MemStack::new(&mut memory),
-        default(),
-    );
-    found.is_ok()
 }
 
 /// Computes the singular values of a matrix `[m, n]` in rows, and the singular vectors, k of them on each side:

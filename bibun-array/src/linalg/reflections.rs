@@ -234,7 +234,9 @@ impl<T: Large> NullaryFnOnce for Make<'_, T> {
             let top = first + j;
             let (own, others) = columns[j * height..].split_at_mut(height);
             let (before, axis) = v[..(j + 1) * height].split_at_mut(j * height);
-            let factor = reflection(&mut own[top..], &mut axis[top..]);
+            let (head, rest) = own[top..].split_first_mut().expect("the diagonal");
+            let factor = reflection(head, rest, &mut axis[top + 1..]);
+            axis[top] = T::of(1.0);
             for other in others.chunks_exact_mut(height) {
                 subtract_multiple(&mut other[top..], &axis[top..], factor);
             }
@@ -253,41 +255,38 @@ impl<T: Large> NullaryFnOnce for Make<'_, T> {
     }
 }
 
-/// Computes the reflection `I - factor v vᵀ` that leaves nothing of a column but its first element, which is written:
-/// the axis v, whose first element is one, and the factor. Of a column that has nothing to be reflected, the factor
-/// is zero.
+/// Computes the reflection `I - factor v vᵀ` that leaves nothing of a column but its head, which is written: the factor,
+/// and the axis v but for its head, which is one. Of a column that has nothing to be reflected, the factor is zero.
 #[inline(always)]
-fn reflection<T: Large>(column: &mut [T], axis: &mut [T]) -> T {
+pub(super) fn reflection<T: Large>(head: &mut T, rest: &[T], axis: &mut [T]) -> T {
     let (zero, one) = (T::of(0.0), T::of(1.0));
-    axis[0] = one;
-    let (head, rest) = (column[0], &column[1..]);
     let mut unit = one;
     let mut squares = dot(rest, rest);
-    let all = squares + head * head;
+    let all = squares + *head * *head;
     // Squares that were rounded to zero, or are too large, are computed of a multiple.
     if !(all > T::least() && all < one / T::least()) {
         let larger = |most: T, &x: &T| Numbers::max(most, Numbers::abs(x));
-        let largest = rest.iter().fold(Numbers::abs(head), larger);
+        let largest = rest.iter().fold(Numbers::abs(*head), larger);
         if largest > zero && largest < T::of(f64::INFINITY) {
-            unit = largest.binade();
+            unit = Numbers::max(largest.binade(), T::least() * T::epsilon());
         }
-        for (axis, &x) in axis[1..].iter_mut().zip(rest) {
+        for (axis, &x) in axis.iter_mut().zip(rest) {
             *axis = x / unit;
         }
-        squares = dot(&axis[1..], &axis[1..]);
+        squares = dot(axis, axis);
     }
     if squares == zero {
-        axis[1..].fill(zero);
+        axis.fill(zero);
         return zero;
     }
-    let head = head / unit;
-    let norm = Numbers::sqrt(head * head + squares);
-    let turned = -head.sign() * norm;
-    let difference = head - turned;
-    for (axis, &x) in axis[1..].iter_mut().zip(rest) {
+    let own = *head / unit;
+    let norm = Numbers::sqrt(own * own + squares);
+    let turned = -own.sign() * norm;
+    let difference = own - turned;
+    for (axis, &x) in axis.iter_mut().zip(rest) {
         *axis = x / unit / difference;
     }
-    column[0] = turned * unit;
+    *head = turned * unit;
     -difference / turned
 }
 
@@ -301,7 +300,7 @@ fn subtract_multiple<T: Large>(y: &mut [T], x: &[T], factor: T) {
 }
 
 #[inline(always)]
-fn dot<T: Large>(x: &[T], y: &[T]) -> T {
+pub(super) fn dot<T: Large>(x: &[T], y: &[T]) -> T {
     let y = &y[..x.len()];
     let ((x, x_rest), (y, y_rest)) = (x.as_chunks::<LANES>(), y.as_chunks::<LANES>());
     let mut sums = [T::of(0.0); LANES];
