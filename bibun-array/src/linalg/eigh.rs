@@ -3,7 +3,7 @@
 use std::mem::take;
 
 use super::batch::{Large, Results, Rule, TINY, run};
-use super::blocked::transpose;
+use super::blocked::{row_step, transpose};
 use super::cholesky::symmetric_part;
 use super::divide::{Extent, divide};
 use super::numbers::{Numbers, Real};
@@ -254,7 +254,7 @@ impl Rule for Eigh {
         form.turn_back(&mut rows);
         let mut sorted = Vec::with_capacity(n * n);
         for &from in &order {
-            let row = &rows[from * n..][..n];
+            let row = &rows[from * row_step(n)..][..n];
             match normalize_sign(row.iter().copied()) {
                 true => sorted.extend(row.iter().map(|&x| -x)),
                 false => sorted.extend_from_slice(row),

@@ -29,19 +29,44 @@ impl<T: Large> NullaryFnOnce for Ql<'_, T> {
             rows,
         } = self;
         let n = diagonal.len();
+        let sizes = diagonal.iter().chain(&beside[..n - 1]);
+        let largest = sizes.fold(T::of(0.0), |most, &x| Numbers::max(most, Numbers::abs(x)));
+        let least = T::epsilon() * T::epsilon() * largest;
         for first in 0..n {
             for _ in 0..TURNS {
                 let is_apart = |&i: &usize| {
                     let sizes = Numbers::abs(diagonal[i]) + Numbers::abs(diagonal[i + 1]);
-                    Numbers::abs(beside[i]) <= T::of(0.5) * T::epsilon() * sizes
+                    Numbers::abs(beside[i]) <= T::of(0.5) * T::epsilon() * sizes + least
                 };
                 let last = (first..n - 1).find(is_apart).unwrap_or(n - 1);
                 if last == first {
                     break;
                 }
+                // Small elements that come after large ones would be lost.
+                if Numbers::abs(diagonal[last]) < Numbers::abs(diagonal[first]) {
+                    reverse(first, last, diagonal, beside, rows);
+                }
                 turn(first, last, diagonal, beside, rows);
             }
         }
+    }
+}
+
+/// Reverses the order of the rows and columns `first..=last`.
+#[inline(always)]
+fn reverse<T: Large>(
+    first: usize,
+    last: usize,
+    diagonal: &mut [T],
+    beside: &mut [T],
+    rows: &mut [T],
+) {
+    let n = diagonal.len();
+    diagonal[first..=last].reverse();
+    beside[first..last].reverse();
+    for i in 0..(last - first).div_ceil(2) {
+        let (upper, lower) = rows.split_at_mut((last - i) * n);
+        upper[(first + i) * n..][..n].swap_with_slice(&mut lower[..n]);
     }
 }
 
