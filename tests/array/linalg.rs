@@ -224,6 +224,115 @@ fn eigenvectors_diagonalize() {
     });
 }
 
+/// Symmetric matrices of order n whose eigenvectors are hard to find. The largest elements of graded ones are `range`
+/// orders of magnitude larger than the smallest.
+fn hard_to_diagonalize(n: usize, range: f64) -> Vec<(&'static str, Vec<f64>)> {
+    let random = random(31, [n, n], DType::F64).to_vec::<f64>();
+    let any = |i: usize, j: usize| random[i.max(j) * n + i.min(j)];
+    let grade = |i: usize| 10f64.powf(range * (0.5 - i as f64 / (n - 1) as f64) / 2.0);
+    let of = |f: &dyn Fn(usize, usize) -> f64| -> Vec<f64> {
+        (0..n * n).map(|k| f(k / n, k % n)).collect()
+    };
+    let diagonal = |f: &dyn Fn(usize) -> f64| of(&|i, j| if i == j { f(i) } else { 0.0 });
+    let graded = |order: &dyn Fn(usize) -> usize| {
+        of(&|i, j| match i.abs_diff(j) {
+            0 | 1 => any(i, j) * grade(order(i)) * grade(order(j)),
+            _ => 0.0,
+        })
+    };
+    // Two equal eigenvalues for each piece that is glued, which differ by less than any rounding.
+    let glued = |glue: f64| {
+        of(&|i, j| match (i.abs_diff(j), i.max(j) % 21) {
+            (0, k) => (10.0 - k as f64).abs(),
+            (1, 0) => glue,
+            (1, _) => 1.0,
+            _ => 0.0,
+        })
+    };
+    let largest = 10f64.powf(0.6 * range);
+    vec![
+        ("any", of(&any)),
+        ("of zeros", of(&|_, _| 0.0)),
+        ("of ones", of(&|_, _| 1.0)),
+        ("of rank one", of(&|i, j| random[i] * random[j])),
+        ("of three values", diagonal(&|i| (i % 3) as f64)),
+        ("diagonal", diagonal(&|i| random[i])),
+        (
+            "of blocks",
+            of(&|i, j| {
+                if i / 5 == j / 5 {
+                    any(i % 5, j % 5)
+                } else {
+                    0.0
+                }
+            }),
+        ),
+        (
+            "an arrow",
+            of(&|i, j| match (i == j, i * j) {
+                (true, _) => i as f64,
+                (false, 0) => 1e-3,
+                _ => 0.0,
+            }),
+        ),
+        ("glued", glued(1e-6)),
+        ("hardly glued", glued(1e-14)),
+        ("graded down", graded(&|i| i)),
+        ("graded up", graded(&|i| n - 1 - i)),
+        ("a valley", graded(&|i| i.min(n - 1 - i))),
+        ("a hill", graded(&|i| n / 2 - i.min(n - 1 - i))),
+        ("up and down", graded(&|i| i * 7 % n)),
+        ("tiny", of(&|i, j| any(i, j) / largest / 10.0)),
+        ("huge", of(&|i, j| any(i, j) / n as f64 * largest)),
+    ]
+}
+
+#[test]
+fn eigenvectors_of_any_symmetric_matrix_are_orthonormal() {
+    // The orders of what is not divided, of the first halves, and of panels.
+    for n in [17, 24, 25, 49, 100, 370, 520] {
+        for dtype in [DType::F32, DType::F64] {
+            let is_single = dtype == DType::F32;
+            let epsilon = if is_single {
+                f64::from(f32::EPSILON)
+            } else {
+                f64::EPSILON
+            };
+            if n > 100 && is_single != (n == 520) {
+                continue;
+            }
+            for (name, a) in hard_to_diagonalize(n, if is_single { 60.0 } else { 500.0 }) {
+                let a = Array::from_vec(a, [n, n]).cast(dtype);
+                let [w, v, info] = eigh(&a);
+                let alone = eigvalsh(&a)[0].cast(DType::F64);
+                assert_eq!(info.item::<i64>(), 0);
+                let [a, w, v] = [a, w, v].map(|x| x.cast(DType::F64));
+                let values = w.to_vec::<f64>();
+                assert!(values.is_sorted(), "{name} {n} {dtype}");
+                let size = (values.iter()).fold(f64::MIN_POSITIVE, |most, w| most.max(w.abs()));
+                let [a, w, alone] = [a, w, alone].map(|x| x / size);
+                let product = matmul(&v, &transposed(&v));
+                for (what, found, expected) in [
+                    ("residuals", matmul(&a, &v), &v * &w),
+                    ("products", product, Array::eye(n, DType::F64)),
+                    ("values", alone, w.clone()),
+                ] {
+                    let apart = (found - expected).abs().to_vec::<f64>();
+                    let most = apart.iter().fold(0.0f64, |most, &x| match x.is_nan() {
+                        true => f64::INFINITY,
+                        false => most.max(x),
+                    });
+                    let bound = n as f64 * epsilon;
+                    assert!(
+                        most <= bound,
+                        "{what} of {name} {n} {dtype}: {most:e} > {bound:e}"
+                    );
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn singular_vectors_multiply_to_the_matrix() {
     for [m, n] in [
@@ -544,7 +653,7 @@ fn threads_and_layouts_change_no_bits() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
         pool.build().expect("a pool")
     });
-    for (batch, n) in [(30, 5), (3, 63), (1, 129), (1, 257), (2, 257)] {
+    for (batch, n) in [(30, 5), (3, 63), (1, 129), (1, 257), (2, 257), (1, 390)] {
         for dtype in [DType::F32, DType::F64] {
             let a = random(25, [batch, n, n], dtype);
             let b = random(26, [batch, n, 40], dtype);
@@ -558,7 +667,9 @@ fn threads_and_layouts_change_no_bits() {
                 let [z, _] = inv(a);
                 let [solved, _] = solve(a, &b, true);
                 let [q, r] = qr(a, false);
-                vec![lu, rows, x, back, y, z, l, solved, q, r]
+                let [w, v, _] = eigh(a);
+                let [alone, _] = eigvalsh(a);
+                vec![lu, rows, x, back, y, z, l, solved, q, r, w, v, alone]
             };
             let [one, two] = [0, 1].map(|i| pools[i].install(|| all(&a)));
             let others = [two, all(&a), pools[0].install(|| all(&turned))];
