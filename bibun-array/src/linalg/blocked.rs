@@ -10,7 +10,7 @@
 use pulp::{Arch, NullaryFnOnce};
 
 use super::batch::Large;
-use super::numbers::Numbers;
+use super::numbers::{Numbers, Real};
 use super::triangular::Triangle;
 use crate::cpu::matmul::{Matrix, MatrixProduct};
 
@@ -173,6 +173,50 @@ fn scaled_product<T: Large>(
         step,
     };
     T::product(product, true);
+}
+
+// ----- units
+
+/// Divides numbers by a power of two, such that their squares are neither zero nor infinite, and returns it. There is
+/// none if they are not finite. Their count is one of whole tiles.
+pub(super) fn divide_by_unit<T: Large>(x: &mut [T]) -> Option<T> {
+    let largest = Arch::new().dispatch(Largest(x));
+    if !Real::is_finite(largest) {
+        return None;
+    }
+    let unit = Numbers::max(largest.binade(), T::least() * T::epsilon());
+    Arch::new().dispatch(Divide(x, unit));
+    Some(unit)
+}
+
+/// The largest absolute value, which is no finite number if some element is none.
+struct Largest<'a, T>(&'a [T]);
+
+impl<T: Large> NullaryFnOnce for Largest<'_, T> {
+    type Output = T;
+    #[inline(always)]
+    fn call(self) -> T {
+        let zero = T::of(0.0);
+        let (mut most, mut none) = ([zero; TILE], [zero; TILE]);
+        for x in self.0.as_chunks::<TILE>().0 {
+            for i in 0..TILE {
+                most[i] = Numbers::max(most[i], Numbers::abs(x[i]));
+                none[i] += x[i] * zero;
+            }
+        }
+        let none = none.into_iter().fold(zero, |sum, x| sum + x);
+        most.into_iter().fold(zero, Numbers::max) + none
+    }
+}
+
+struct Divide<'a, T>(&'a mut [T], T);
+
+impl<T: Large> NullaryFnOnce for Divide<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn call(self) {
+        self.0.iter_mut().for_each(|x| *x /= self.1);
+    }
 }
 
 // ----- equations with triangles

@@ -1,281 +1,187 @@
-//! Eigenvalues and eigenvectors of tridiagonal matrices, by dividing them.
+//! Eigenvectors of tridiagonal matrices and singular vectors of bidiagonal ones, by dividing them.
 //!
-//! A matrix becomes two halves and a matrix of rank one, and the eigenvectors of the halves make it a diagonal matrix and
-//! one of rank one. What is nearly an eigenvector already is left alone, and the others are multiplied with those
-//! that are found, by products of matrices, which threads share. The sizes alone decide how it is divided, and
-//! products have the same bits for any number of threads.
-//!
-//! Source: J. Cuppen, "A divide and conquer method for the symmetric tridiagonal eigenproblem" (1981); M. Gu and
-//! S. Eisenstat, "A divide-and-conquer algorithm for the symmetric tridiagonal eigenproblem" (1995); LAPACK's `laed2`.
+//! A matrix becomes two halves and what joins them, and the vectors of the halves make it a diagonal matrix and a vector.
+//! What is nearly a vector of the whole already is left alone, and the others are multiplied with those that are found,
+//! by products of matrices, which threads share. The sizes alone decide how it is divided, and products have the same
+//! bits for any number of threads.
+
+mod bidiagonal;
+mod golub_kahan;
+mod ql;
+mod secular;
+mod tridiagonal;
 
 use std::iter::zip;
 
-use pulp::Arch;
+pub(super) use bidiagonal::{Singular, divide_bidiagonal};
+pub(super) use tridiagonal::divide_tridiagonal;
 
 use super::batch::Large;
-use super::blocked::{multiply, row_step};
-use super::eigh::ascending;
+use super::blocked::multiply;
 use super::numbers::Numbers;
-use super::ql::Ql;
-use super::secular::Secular;
 use crate::cpu::matmul::Matrix;
-use crate::cpu::{chunks, for_each};
 
 /// The largest order of a matrix that is not divided, and that of matrices that threads share one by one.
 const LEAF: usize = 24;
 const WHOLE: usize = 256;
 
-/// Which elements of the eigenvectors are computed: all, or the first and the last one, of which eigenvalues
-/// are made.
+/// Which elements of the vectors are computed: all, or the first and the last one, of which values are made.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Extent {
     All,
     Ends,
 }
 
-/// Makes the diagonal of a tridiagonal matrix its eigenvalues, and returns their order and elements of the
-/// eigenvectors, which are in rows that are [`row_step`] apart if all are computed.
-pub(super) fn divide<T: Large>(
-    values: &mut [T],
-    beside: &[T],
-    extent: Extent,
-) -> (Vec<usize>, Vec<T>) {
-    let n = values.len();
+/// Returns the number of rows of the parts that are not divided.
+fn smallest(n: usize) -> usize {
     let mut parts = 1;
     while n.div_ceil(parts) > LEAF {
         parts *= 2;
     }
-    let mut width = n.div_ceil(parts);
-    for cut in (width..n).step_by(width) {
-        let size = Numbers::abs(beside[cut - 1]);
-        values[cut - 1] -= size;
-        values[cut] -= size;
-    }
-    let step = match extent {
-        Extent::All => row_step(n),
-        Extent::Ends => 2,
-    };
-    let mut rows = vec![T::of(0.0); n * step];
-    let mut order = vec![0; n];
-    // Of all matrices of an order together, and their results.
-    let all = |width: usize,
-               rows: &mut [T],
-               values: &mut [T],
-               order: &mut [usize],
-               each: &(dyn Fn(usize, Part<'_, T>) + Sync)| {
-        let own = (
-            chunks(rows, width * step),
-            (chunks(values, width), chunks(order, width)),
-        );
-        for_each(own, width < WHOLE, 1, &|i, (rows, (values, order))| {
-            let first = i * width;
-            let column = if extent == Extent::All { first } else { 0 };
-            let part = Part {
-                rows,
-                step,
-                column,
-                values,
-                order,
-            };
-            each(first, part);
-        });
-    };
-    all(width, &mut rows, values, &mut order, &|first, part| {
-        part.solve(&beside[first..], extent);
-    });
-    while width < n {
-        all(2 * width, &mut rows, values, &mut order, &|first, part| {
-            if part.values.len() > width {
-                part.join(width, beside[first + width - 1], extent);
-            }
-        });
-        width *= 2;
-    }
-    (order, rows)
+    n.div_ceil(parts)
 }
 
-/// Neighbouring rows and columns of the matrix.
-struct Part<'a, T> {
-    /// The eigenvectors, which are `step` apart, and the number of their first column.
-    rows: &'a mut [T],
+/// Vectors of neighbouring rows or columns of a matrix, each in a row.
+struct Vectors<'a, T> {
+    memory: &'a mut [T],
+    /// The distance of rows.
     step: usize,
-    column: usize,
-    /// The eigenvalues, and their numbers in ascending order.
-    values: &'a mut [T],
-    order: &'a mut [usize],
+    /// The number of the first element, and how many there are of each half.
+    first: usize,
+    widths: [usize; 2],
 }
 
 /// The halves in which a vector has elements.
 const UPPER: u8 = 1;
 const LOWER: u8 = 2;
+const BOTH: u8 = UPPER | LOWER;
 
-impl<T: Large> Part<'_, T> {
-    /// Computes a small one.
-    fn solve(self, beside: &[T], extent: Extent) {
-        let n = self.values.len();
-        let mut rows = vec![T::of(0.0); n * n];
-        rows.iter_mut().step_by(n + 1).for_each(|x| *x = T::of(1.0));
-        let mut beside = beside[..n].to_vec();
-        Arch::new().dispatch(Ql {
-            diagonal: &mut *self.values,
-            beside: &mut beside,
-            rows: &mut rows,
-        });
-        for (own, row) in zip(self.rows.chunks_exact_mut(self.step), rows.chunks_exact(n)) {
-            match extent {
-                Extent::All => own[self.column..][..n].copy_from_slice(row),
-                Extent::Ends => own.copy_from_slice(&[row[0], row[n - 1]]),
-            }
-        }
-        self.order.copy_from_slice(&ascending(self.values));
-    }
+/// How the vectors of two halves become those of the whole.
+struct Joint {
+    /// The vectors that are multiplied, those of the upper half first, then those of both, and those that stay as they are.
+    kept: Vec<usize>,
+    left: Vec<usize>,
+    /// The halves of each vector.
+    sides: Vec<u8>,
+}
 
-    /// Joins two halves between which there is the element `beside`. The first one has `half` values.
-    fn join(self, half: usize, beside: T, extent: Extent) {
-        let Self {
-            rows,
-            step,
-            column,
-            values,
-            order,
-        } = self;
-        let (zero, n) = (T::of(0.0), values.len());
-        // Of each half, the elements next to the other half are what is joined, and the others stay.
-        let (widths, inner) = match extent {
-            Extent::All => ([half, n - half], [column + half - 1, column + half]),
-            Extent::Ends => ([1, 1], [1, 0]),
+impl Joint {
+    /// Sets vectors apart that are those of the whole, if what joins the halves is `rho z zᵀ`. `order` is the ascending one of
+    /// values, of which there are `half` of the upper half. Where two values are nearly equal, a function rotates
+    /// two vectors such that one is left.
+    fn new<T: Large>(
+        [values, z]: [&mut [T]; 2],
+        order: &[usize],
+        half: usize,
+        (rho, least): (T, T),
+        mut rotate: impl FnMut([usize; 2], [T; 2]),
+    ) -> Self {
+        let zero = T::of(0.0);
+        let sides = (0..values.len()).map(|i| if i < half { UPPER } else { LOWER });
+        let mut own = Self {
+            kept: Vec::with_capacity(values.len()),
+            left: Vec::new(),
+            sides: sides.collect(),
         };
-        let scale = T::of(0.5f64.sqrt());
-        let signed = if beside < zero { -scale } else { scale };
-        let mut z: Vec<T> = (0..n)
-            .map(|i| match i < half {
-                true => rows[i * step + inner[0]] * scale,
-                false => rows[i * step + inner[1]] * signed,
-            })
-            .collect();
-        if extent == Extent::Ends {
-            for (i, row) in rows.chunks_exact_mut(step).enumerate() {
-                row[if i < half { 1 } else { 0 }] = zero;
-            }
-        }
-        let rho = Numbers::abs(beside) * T::of(2.0);
-        order[half..].iter_mut().for_each(|i| *i += half);
-        order.sort_by(|&i, &j| values[i].to_f64().total_cmp(&values[j].to_f64()));
-        let width = widths[0] + widths[1];
-        let mut sides: Vec<u8> = (0..n)
-            .map(|i| if i < half { UPPER } else { LOWER })
-            .collect();
-        let [mut kept, mut left] = [Vec::with_capacity(n), Vec::with_capacity(n)];
-        let largest = values
-            .iter()
-            .chain(&z)
-            .fold(zero, |most, &x| Numbers::max(most, Numbers::abs(x)));
-        let least = T::of(4.0) * T::epsilon() * largest;
-        for &next in &*order {
+        for &next in order {
             if rho * Numbers::abs(z[next]) <= least {
-                left.push(next);
+                own.left.push(next);
                 continue;
             }
-            if let Some(last) = kept.last_mut() {
-                let own = *last;
-                // Of two that are nearly equal, a rotation makes one an eigenvector.
-                let length = z[own].hypot(z[next]);
-                let (cosine, sine) = (z[next] / length, z[own] / length);
-                let gap = values[next] - values[own];
-                if Numbers::abs(gap * cosine * sine) <= least {
-                    (z[own], z[next]) = (zero, length);
-                    let (low, high) = (values[own], values[next]);
-                    let [c, s] = [cosine * cosine, sine * sine];
-                    (values[own], values[next]) = (low * c + high * s, low * s + high * c);
-                    let [first, second] = [own.min(next), own.max(next)];
-                    let (upper, lower) = rows.split_at_mut(second * step);
-                    let (x, y) = (
-                        &mut upper[first * step + column..][..width],
-                        &mut lower[column..][..width],
-                    );
-                    let sine = if own < next { sine } else { -sine };
-                    for (x, y) in zip(x, y) {
-                        (*x, *y) = (cosine * *x - sine * *y, sine * *x + cosine * *y);
-                    }
-                    sides[next] |= sides[own];
-                    left.push(own);
-                    *last = next;
-                    continue;
-                }
+            let Some(&last) = own.kept.last() else {
+                own.kept.push(next);
+                continue;
+            };
+            let length = z[last].hypot(z[next]);
+            let (cosine, sine) = (z[next] / length, z[last] / length);
+            let gap = values[next] - values[last];
+            if Numbers::abs(gap * cosine * sine) > least {
+                own.kept.push(next);
+                continue;
             }
-            kept.push(next);
+            (z[last], z[next]) = (zero, length);
+            let (low, high) = (values[last], values[next]);
+            let [c, s] = [cosine * cosine, sine * sine];
+            (values[last], values[next]) = (low * c + high * s, low * s + high * c);
+            rotate([last, next], [cosine, sine]);
+            own.sides[next] |= own.sides[last];
+            own.left.push(last);
+            own.kept.pop();
+            own.kept.push(next);
         }
-        let poles: Vec<T> = kept.iter().map(|&i| values[i]).collect();
-        let mut weights: Vec<T> = kept.iter().map(|&i| z[i]).collect();
-        let left_values: Vec<T> = left.iter().map(|&i| values[i]).collect();
-        if kept.is_empty() {
-            return;
-        }
-        let roots = Secular {
-            poles: &poles,
-            weights: &mut weights,
-            rho,
-        }
-        .solve();
-        // Those of the upper half first, then those of both.
-        let mut places: Vec<usize> = (0..kept.len()).collect();
-        places.sort_by_key(|&i| match sides[kept[i]] {
+        own
+    }
+
+    /// Returns values of those that are kept.
+    fn of_kept<T: Large>(&self, x: &[T]) -> Vec<f64> {
+        self.kept.iter().map(|&i| x[i].to_f64()).collect()
+    }
+
+    /// Orders those that are kept by their halves, and returns their numbers before.
+    fn by_halves(&mut self) -> Vec<usize> {
+        let mut places: Vec<usize> = (0..self.kept.len()).collect();
+        places.sort_by_key(|&i| match self.sides[self.kept[i]] {
             UPPER => 0,
             LOWER => 2,
             _ => 1,
         });
+        self.kept = places.iter().map(|&i| self.kept[i]).collect();
+        places
+    }
+}
+
+impl<T: Large> Vectors<'_, T> {
+    fn row(&mut self, i: usize) -> &mut [T] {
+        &mut self.memory[i * self.step + self.first..][..self.widths[0] + self.widths[1]]
+    }
+
+    /// Rotates two vectors.
+    fn rotate(&mut self, [i, j]: [usize; 2], [cosine, sine]: [T; 2]) {
+        let width = self.widths[0] + self.widths[1];
+        let (upper, lower) = self.memory.split_at_mut(i.max(j) * self.step);
+        let upper = &mut upper[i.min(j) * self.step + self.first..][..width];
+        let lower = &mut lower[self.first..][..width];
+        let sine = if i < j { sine } else { -sine };
+        for (x, y) in zip(upper, lower) {
+            (*x, *y) = (cosine * *x - sine * *y, sine * *x + cosine * *y);
+        }
+    }
+
+    /// Multiplies those that are kept, by halves, with the rows of a matrix. The others come after the results.
+    fn join(&mut self, joint: &Joint, by: &[T]) {
+        let Joint { kept, left, sides } = joint;
+        let Self {
+            step,
+            first,
+            widths: [upper, lower],
+            ..
+        } = *self;
         let count = kept.len();
-        let of_upper = kept.iter().filter(|&&i| sides[i] == UPPER).count();
-        let of_lower = kept.iter().filter(|&&i| sides[i] == LOWER).count();
-        let [poles, weights] =
-            [&poles, &weights].map(|x| places.iter().map(|&i| x[i]).collect::<Vec<T>>());
-        let mut vectors = vec![zero; count * count];
-        roots.vectors(&poles, &weights, &mut vectors);
-        let vectors = Matrix::of_rows(&vectors, count);
-        let copies =
-            |which: &mut dyn Iterator<Item = usize>, from: usize, width: usize| -> Vec<T> {
-                which
-                    .flat_map(|i| rows[i * step + from..][..width].iter().copied())
-                    .collect()
+        let of = |side| kept.iter().filter(|&&i| sides[i] == side).count();
+        let [of_upper, of_lower] = [UPPER, LOWER].map(of);
+        let rows = &mut *self.memory;
+        let copies = |which: &[usize], from: usize, width: usize| -> Vec<T> {
+            let each = which.iter().map(|&i| &rows[i * step + from..][..width]);
+            each.flatten().copied().collect()
+        };
+        let halves = [
+            (first, upper, 0, &kept[..count - of_lower]),
+            (first + upper, lower, of_upper, &kept[of_upper..]),
+        ];
+        let before = halves.map(|(from, width, _, own)| copies(own, from, width));
+        let others = copies(left, first, upper + lower);
+        for ((from, width, at, own), memory) in zip(halves, &before) {
+            let by = Matrix {
+                memory: &by[at..],
+                row: count,
+                column: 1,
             };
-        let lower = column + widths[0];
-        let before = copies(
-            &mut places[..count - of_lower].iter().map(|&i| kept[i]),
-            column,
-            widths[0],
-        );
-        let after = copies(
-            &mut places[of_upper..].iter().map(|&i| kept[i]),
-            lower,
-            widths[1],
-        );
-        let others = copies(&mut left.iter().copied(), column, width);
-        for (from, width, memory, first) in [
-            (column, widths[0], &before, 0),
-            (lower, widths[1], &after, of_upper),
-        ] {
-            let sizes = [count, width, memory.len() / width];
-            let own = Matrix {
-                memory: &vectors.memory[first..],
-                ..vectors
-            };
-            multiply(
-                &mut rows[from..],
-                step,
-                sizes,
-                own,
-                Matrix::of_rows(memory, width),
-            );
+            let own = (own.len(), Matrix::of_rows(memory, width.max(1)));
+            multiply(&mut rows[from..], step, [count, width, own.0], by, own.1);
         }
-        for (row, other) in zip(
-            rows[count * step..].chunks_exact_mut(step),
-            others.chunks_exact(width),
-        ) {
-            row[column..][..width].copy_from_slice(other);
+        let rest = rows[count * step..].chunks_exact_mut(step);
+        for (row, other) in zip(rest, others.chunks_exact((upper + lower).max(1))) {
+            row[first..][..upper + lower].copy_from_slice(other);
         }
-        for (value, new) in zip(&mut *values, roots.values().chain(left_values)) {
-            *value = new;
-        }
-        order.copy_from_slice(&ascending(values));
     }
 }

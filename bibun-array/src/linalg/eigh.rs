@@ -5,7 +5,7 @@ use std::mem::take;
 use super::batch::{Large, Results, Rule, TINY, run};
 use super::blocked::{row_step, transpose};
 use super::cholesky::symmetric_part;
-use super::divide::{Extent, divide};
+use super::divide::{Extent, divide_tridiagonal};
 use super::numbers::{Numbers, Real};
 use super::tridiagonal::Tridiagonal;
 use super::{NOT_A_NUMBER, expect_square};
@@ -244,7 +244,7 @@ impl Rule for Eigh {
             false => Extent::Ends,
         };
         let mut values = take(&mut form.diagonal);
-        let (order, mut rows) = divide(&mut values, &form.beside, extent);
+        let (order, mut rows) = divide_tridiagonal(&mut values, &form.beside, extent);
         for (value, &from) in y[0].iter_mut().zip(&order) {
             *value = values[from] * form.unit;
         }

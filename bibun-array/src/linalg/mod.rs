@@ -8,6 +8,7 @@
 //! or one large matrix.
 
 mod batch;
+mod bidiagonal;
 mod blocked;
 mod cholesky;
 mod determinant;
@@ -19,10 +20,9 @@ mod exponential;
 mod large;
 mod lu;
 mod numbers;
-mod ql;
+mod passes;
 mod qr;
 mod reflections;
-mod secular;
 mod spectral;
 mod svd;
 mod triangular;

@@ -9,16 +9,22 @@
 //! transformations" (1989); E. Elmroth and F. Gustavson, "Applying recursion to serial and parallel QR factorization
 //! leads to better performance" (2000).
 
+use std::array;
+
 use pulp::{Arch, NullaryFnOnce};
 
 use super::batch::Large;
-use super::blocked::{multiply, subtract_product, transpose};
+use super::blocked::{Triangular, multiply, subtract_product, transpose};
 use super::numbers::Numbers;
+use super::triangular::Triangle;
 use crate::cpu::matmul::Matrix;
 
 /// The number of columns that are reflected before all further ones, and of those that loops reflect.
 const PANEL: usize = 32;
 const COLUMNS: usize = 8;
+/// The number of reflections in rows that vectors go through at once, and from which order on it is the second one.
+const AXES: [usize; 2] = [32, 64];
+const WIDE: usize = 512;
 /// The number of sums that are computed side by side.
 const LANES: usize = 32;
 
@@ -172,6 +178,60 @@ impl<T: Large> Panel<T> {
         multiply(&mut turned, others, [width, others, width], t, rows);
         let rows = Matrix::of_rows(&turned, others);
         subtract_product(own, k, [height, others, width], v.transposed(), rows);
+    }
+}
+
+/// Reflections whose axes are in rows: that of row k has k elements, of which the last is one, then zeros.
+#[derive(Clone, Copy)]
+pub(super) struct Reflections<'a, T> {
+    pub(super) axes: &'a [T],
+    pub(super) step: usize,
+    /// Those of rows; zero if one reflects nothing.
+    pub(super) factors: &'a [T],
+}
+
+impl<T: Large> Reflections<'_, T> {
+    /// Reflects vectors, which are in rows that are a `distance` apart, by those of the first rows first.
+    ///
+    /// Reflections of neighbouring rows together are `I - V T Vᵀ`, where T is the inverse of a triangle of the products
+    /// of their axes, with the inverses of their factors on its diagonal (C. Puglisi, "Modification of the Householder
+    /// method based on the compact WY representation", 1992).
+    pub(super) fn turn(self, rows: &mut [T], distance: usize) {
+        let Self {
+            axes,
+            step,
+            factors,
+        } = self;
+        let (zero, end, n) = (T::of(0.0), factors.len(), rows.len() / distance);
+        let most = if end < WIDE { AXES[0] } else { AXES[1] };
+        let [mut products, mut t] = array::from_fn(|_| vec![zero; most * most]);
+        let [mut along, mut turned] = array::from_fn(|_| vec![zero; most * n]);
+        for first in (1..end).step_by(most) {
+            let count = most.min(end - first);
+            let height = first + count - 1;
+            let v = Matrix::of_rows(&axes[first * step..], step);
+            let sizes = [count, count, height];
+            multiply(&mut products, count, sizes, v, v.transposed());
+            t.fill(zero);
+            for (i, &factor) in factors[first..][..count].iter().enumerate() {
+                products[i * count + i] = T::of(1.0) / factor;
+                t[i * count + i] = T::of(1.0);
+            }
+            let triangle = Triangular {
+                n: count,
+                matrix: Matrix::of_rows(&products, count),
+                triangle: Triangle::Upper,
+                has_ones: false,
+            };
+            triangle.solve(&mut t, count, count);
+            let sizes = [n, count, height];
+            let x = Matrix::of_rows(rows, distance);
+            multiply(&mut along, count, sizes, x, v.transposed());
+            let [along, t] = [&along, &t].map(|x| Matrix::of_rows(x, count));
+            multiply(&mut turned, count, [n, count, count], along, t);
+            let turned = Matrix::of_rows(&turned, count);
+            subtract_product(rows, distance, [n, height, count], turned, v);
+        }
     }
 }
 

@@ -1,12 +1,16 @@
 //! Singular values and vectors.
 
-#[cfg(feature = "linalg")]
-use super::batch::Large;
-use super::batch::{Results, Rule, TINY, run};
+use std::mem::take;
+
+use super::batch::{Large, Results, Rule, TINY, run};
+use super::bidiagonal::Bidiagonal;
+use super::blocked::{multiply, transpose};
+use super::divide::{Extent, Singular, divide_bidiagonal};
 use super::eigh::{SWEEPS, ascending, normalize_sign, rotate, rotation};
 use super::numbers::{Numbers, Real};
 use super::{NOT_A_NUMBER, expect_matrices};
 use crate::Array;
+use crate::cpu::matmul::Matrix;
 
 /// Computes `a = u diag(s) vt` of matrices `[.., m, n]`: the left singular vectors, columns of u; the singular
 /// values in descending order, `[.., k]` with `k = min(m, n)`; the right singular vectors, rows of vt; and for
@@ -262,33 +266,104 @@ impl Rule for Svd {
         info[0] = T::of(self.checked(is_finite, y) as f64);
     }
 
-    #[cfg(feature = "linalg")]
     fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], integers: &mut [&mut [i64]]) {
-        let Self { m, n, vectors } = *self;
-        let is_finite = x[0].iter().all(|&x| Real::is_finite(x)) && {
-            match (vectors, &mut *y) {
-                (Some([of_u, of_v]), [u, s, vt]) => {
-                    super::large::svd(x[0], [m, n], s, Some([(&mut **u, of_u), (&mut **vt, of_v)]))
-                }
-                (_, y) => super::large::svd(x[0], [m, n], y[0], None),
+        let is_finite = self.of_square(x[0], y).is_some();
+        integers[0][0] = self.checked(is_finite, y);
+    }
+}
+
+impl Svd {
+    /// Computes what there is of a large matrix, by one that is square. There is nothing if its elements are not finite.
+    fn of_square<T: Large>(&self, a: &[T], y: &mut [&mut [T]]) -> Option<()> {
+        let (m, n, [most, k], zero) = (self.m, self.n, self.sides(), T::of(0.0));
+        let is_tall = m >= n;
+        let counts = match (self.vectors, is_tall) {
+            (None, _) => None,
+            (Some([u, v]), true) => Some([u, v]),
+            (Some([u, v]), false) => Some([v, u]),
+        };
+        // The longer side has the columns.
+        let mut turned = Vec::new();
+        let tall = match is_tall {
+            true => a,
+            false => {
+                turned = vec![zero; m * n];
+                transpose((a, n), [m, n], (&mut turned, m));
+                &turned
             }
         };
-        if let (Some([of_u, of_v]), [u, _, vt]) = (vectors, &mut *y) {
-            for i in 0..of_u.max(of_v) {
-                let left = (0..if i < of_u { m } else { 0 }).map(|j| u[j * of_u + i]);
-                let turned = match i < of_u {
-                    true => normalize_sign(left),
-                    false => normalize_sign(vt[i * n..][..n].iter().copied()),
-                };
-                if turned {
-                    (0..if i < of_u { m } else { 0 })
-                        .for_each(|j| u[j * of_u + i] = -u[j * of_u + i]);
-                    if i < of_v {
-                        vt[i * n..][..n].iter_mut().for_each(|x| *x = -*x);
-                    }
-                }
+        let width = counts.map_or(k, |[long, _]| long);
+        let (mut q, mut r) = (Vec::new(), Vec::new());
+        let square = match most > k {
+            true => {
+                (q, r) = (vec![zero; most * width], vec![zero; width * k]);
+                super::reflections::qr(tall, [most, k], width, &mut q, &mut r);
+                &r[..k * k]
+            }
+            false => tall,
+        };
+        let mut form = Bidiagonal::of(square, k)?;
+        let extent = match counts {
+            Some(_) => Extent::All,
+            None => Extent::Ends,
+        };
+        let mut values = take(&mut form.diagonal);
+        let Singular {
+            order,
+            step,
+            mut left,
+            mut right,
+        } = divide_bidiagonal(&mut values, &form.beside, extent);
+        let s = &mut *y[if counts.is_some() { 1 } else { 0 }];
+        for (s, &from) in s.iter_mut().zip(order.iter().rev()) {
+            *s = values[from] * form.unit;
+        }
+        let Some([of_long, of_short]) = counts else {
+            return Some(());
+        };
+        // The bidiagonal matrix is the transpose of the one that was divided.
+        form.turn_left(&mut right, step);
+        form.turn_right(&mut left, step);
+        let [mut long, mut short] = [&right, &left].map(|rows| -> Vec<T> {
+            let rows = order.iter().rev().map(|&i| &rows[i * step..][..k]);
+            rows.flatten().copied().collect()
+        });
+        if most > k {
+            let mut all = vec![zero; of_long * most];
+            let own = Matrix::of_rows(&long, k);
+            let columns = Matrix::of_rows(&q, width);
+            multiply(&mut all, most, [k, most, k], own, columns.transposed());
+            if width > k {
+                let rest = (&q[k..], width);
+                transpose(rest, [most, width - k], (&mut all[k * most..], most));
+            }
+            long = all;
+        }
+        let [u, _, vt] = y else {
+            unreachable!("three results")
+        };
+        let (mut left, mut right) = ((&mut long, most), (&mut short, k));
+        if !is_tall {
+            (left, right) = (right, left);
+        }
+        let [of_u, of_v] = if is_tall {
+            [of_long, of_short]
+        } else {
+            [of_short, of_long]
+        };
+        for i in 0..of_u.max(of_v) {
+            let mut rows = [(&mut left, of_u), (&mut right, of_v)].map(|((rows, size), count)| {
+                let size = if i < count { *size } else { 0 };
+                &mut rows[i * size..][..size]
+            });
+            let first = if i < of_u { &rows[0] } else { &rows[1] };
+            if normalize_sign(first.iter().copied()) {
+                let both = rows.iter_mut().flat_map(|row| row.iter_mut());
+                both.for_each(|x| *x = -*x);
             }
         }
-        integers[0][0] = self.checked(is_finite, y);
+        transpose((left.0, m), [of_u, m], (u, of_u));
+        vt.copy_from_slice(right.0);
+        Some(())
     }
 }

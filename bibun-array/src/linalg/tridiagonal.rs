@@ -14,29 +14,22 @@ use std::array;
 use pulp::{Arch, NullaryFnOnce, Simd, WithSimd};
 
 use super::batch::Large;
-use super::blocked::{TILE, Triangular, multiply, row_step, subtract_product, symmetric_part};
-use super::numbers::{Numbers, Real};
-use super::reflections::{dot, reflection};
+use super::blocked::{TILE, divide_by_unit, multiply, row_step, subtract_product, symmetric_part};
+use super::passes::{ROWS, pass};
+use super::reflections::{Reflections, dot, reflection};
 use super::triangular::Triangle;
 use crate::cpu::matmul::Matrix;
 use crate::cpu::{chunks, for_each};
 
-/// The number of rows that are multiplied at once.
-const ROWS: usize = 4;
 /// The number of columns that are reflected before the rest is changed, and the bytes of a triangle that is changed
 /// for each column.
 const PANEL: usize = 32;
 const NEAR: usize = 1 << 19;
 /// The number of rows that one product changes.
 const STRIP: usize = 128;
-/// The number of reflections that vectors go through at once, and from which order on it is the second one.
-const AXES: [usize; 2] = [32, 64];
-const WIDE: usize = 512;
 /// The number of rows of a thread's share, and the order from which on threads share a product.
 const SHARE: usize = 64;
 const SHARED: usize = 256;
-/// The number of elements that are compared side by side.
-const LANES: usize = 32;
 
 /// A tridiagonal matrix `Qᵀ A Q / unit`.
 pub(super) struct Tridiagonal<T> {
@@ -58,13 +51,7 @@ impl<T: Large> Tridiagonal<T> {
         let step = row_step(n);
         let mut axes = vec![zero; n.next_multiple_of(TILE) * step];
         symmetric_part(a, n, Triangle::Lower, (&mut axes, step));
-        let largest = Arch::new().dispatch(Largest(&axes));
-        if !Real::is_finite(largest) {
-            return None;
-        }
-        // Squares of the elements must be neither zero nor infinite.
-        let unit = Numbers::max(largest.binade(), T::least() * T::epsilon());
-        Arch::new().dispatch(Divide(&mut axes, unit));
+        let unit = divide_by_unit(&mut axes)?;
         let mut own = Self {
             unit,
             diagonal: vec![zero; n],
@@ -190,72 +177,13 @@ impl<T: Large> Tridiagonal<T> {
     }
 
     /// Computes `Q x` of n vectors, which are in rows, [`row_step`] apart.
-    ///
-    /// Reflections of neighbouring rows together are `I - V T Vᵀ`, where T is the inverse of a triangle of the products
-    /// of their axes, with the inverses of their factors on its diagonal (C. Puglisi, "Modification of the Householder
-    /// method based on the compact WY representation", 1992).
     pub(super) fn turn_back(&self, rows: &mut [T]) {
-        let (zero, n, step) = (T::of(0.0), self.factors.len(), self.step);
-        let most = if n < WIDE { AXES[0] } else { AXES[1] };
-        let [mut products, mut t] = array::from_fn(|_| vec![zero; most * most]);
-        let [mut along, mut turned] = array::from_fn(|_| vec![zero; most * n]);
-        for first in (1..n).step_by(most) {
-            let count = most.min(n - first);
-            let height = first + count - 1;
-            let v = Matrix::of_rows(&self.axes[first * step..], step);
-            let sizes = [count, count, height];
-            multiply(&mut products, count, sizes, v, v.transposed());
-            t.fill(zero);
-            for (i, &factor) in self.factors[first..][..count].iter().enumerate() {
-                products[i * count + i] = T::of(1.0) / factor;
-                t[i * count + i] = T::of(1.0);
-            }
-            let triangle = Triangular {
-                n: count,
-                matrix: Matrix::of_rows(&products, count),
-                triangle: Triangle::Upper,
-                has_ones: false,
-            };
-            triangle.solve(&mut t, count, count);
-            let sizes = [n, count, height];
-            let x = Matrix::of_rows(rows, step);
-            multiply(&mut along, count, sizes, x, v.transposed());
-            let [along, t] = [&along, &t].map(|x| Matrix::of_rows(x, count));
-            multiply(&mut turned, count, [n, count, count], along, t);
-            let turned = Matrix::of_rows(&turned, count);
-            subtract_product(rows, step, [n, height, count], turned, v);
-        }
-    }
-}
-
-/// The largest absolute value, which is no finite number if some element is none.
-struct Largest<'a, T>(&'a [T]);
-
-impl<T: Large> NullaryFnOnce for Largest<'_, T> {
-    type Output = T;
-    #[inline(always)]
-    fn call(self) -> T {
-        let zero = T::of(0.0);
-        let (mut most, mut none) = ([zero; LANES], [zero; LANES]);
-        // There are whole tiles.
-        for x in self.0.as_chunks::<LANES>().0 {
-            for i in 0..LANES {
-                most[i] = Numbers::max(most[i], Numbers::abs(x[i]));
-                none[i] += x[i] * zero;
-            }
-        }
-        let none = none.into_iter().fold(zero, |sum, x| sum + x);
-        most.into_iter().fold(zero, Numbers::max) + none
-    }
-}
-
-struct Divide<'a, T>(&'a mut [T], T);
-
-impl<T: Large> NullaryFnOnce for Divide<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn call(self) {
-        self.0.iter_mut().for_each(|x| *x /= self.1);
+        let reflections = Reflections {
+            axes: &self.axes,
+            step: self.step,
+            factors: &self.factors,
+        };
+        reflections.turn(rows, self.step);
     }
 }
 
@@ -344,52 +272,17 @@ impl<T: Large, const CHANGES: bool> WithSimd for Pass<'_, T, CHANGES> {
                 let others = [axis, v, w].map(|x| &x[columns.clone()]);
                 let out = &mut out[columns];
                 match mirrors {
-                    true => {
-                        pass::<S, T, CHANGES, true>(simd, each, others, &factors, &mut sums, out)
-                    }
-                    false => {
-                        pass::<S, T, CHANGES, false>(simd, each, others, &factors, &mut sums, out)
-                    }
+                    true => pass::<S, T, CHANGES, true, true>(
+                        simd, each, others, &factors, &mut sums, out,
+                    ),
+                    false => pass::<S, T, CHANGES, true, false>(
+                        simd, each, others, &factors, &mut sums, out,
+                    ),
                 }
             }
             for (out, sum) in out[top..].iter_mut().zip(sums) {
                 *out += T::sum(simd, sum);
             }
-        }
-    }
-}
-
-/// The same for some columns, which are also rows if this part of the matrix `MIRRORS` another one.
-#[inline(always)]
-fn pass<S: Simd, T: Large, const CHANGES: bool, const MIRRORS: bool>(
-    simd: S,
-    rows: [&mut [T]; ROWS],
-    [x, v, w]: [&[T]; 3],
-    [of_x, of_v, of_w]: &[[T::Vector<S>; ROWS]; 3],
-    sums: &mut [T::Vector<S>; ROWS],
-    out: &mut [T],
-) {
-    let lanes = T::lanes::<S>();
-    let [a, b, c, d] = rows.map(|row| row.chunks_exact_mut(lanes));
-    let others = (x.chunks_exact(lanes).zip(v.chunks_exact(lanes)))
-        .zip(w.chunks_exact(lanes).zip(out.chunks_exact_mut(lanes)));
-    for (((a, b), (c, d)), ((x, v), (w, out))) in a.zip(b).zip(c.zip(d)).zip(others) {
-        let [x, v, w] = [x, v, w].map(T::load::<S>);
-        let mut sum = T::load::<S>(out);
-        for (i, row) in [a, b, c, d].into_iter().enumerate() {
-            let mut element = T::load::<S>(row);
-            if CHANGES {
-                element = T::multiply_add(simd, of_v[i], w, element);
-                element = T::multiply_add(simd, of_w[i], v, element);
-                T::store::<S>(row, element);
-            }
-            sums[i] = T::multiply_add(simd, element, x, sums[i]);
-            if MIRRORS {
-                sum = T::multiply_add(simd, element, of_x[i], sum);
-            }
-        }
-        if MIRRORS {
-            T::store::<S>(out, sum);
         }
     }
 }

@@ -5,8 +5,8 @@
 
 use pulp::NullaryFnOnce;
 
-use super::batch::Large;
-use super::numbers::Numbers;
+use crate::linalg::batch::Large;
+use crate::linalg::numbers::Numbers;
 
 /// More rotations of the whole than any eigenvalue needs.
 const TURNS: usize = 60;
@@ -103,7 +103,7 @@ fn turn<T: Large>(first: usize, last: usize, diagonal: &mut [T], beside: &mut [T
 
 /// The length of a vector. One that has lost its last bits is zero.
 #[inline(always)]
-fn norm<T: Large>(x: T, y: T) -> T {
+pub(super) fn norm<T: Large>(x: T, y: T) -> T {
     let squares = x * x + y * y;
     if squares > T::least() && squares < T::of(1.0) / T::least() {
         return Numbers::sqrt(squares);
