@@ -1,5 +1,7 @@
 //! Factorisations against the products that they are made of, for sizes around the limits of the loops.
 
+use std::iter::zip;
+
 use bibun_array::linalg::{
     Spectral, TINY, Triangle, cholesky, determinants, eigh, eigvalsh, expm, inv, lu_factor,
     lu_solve, qr, solve, spectral, svd, svdvals, triangular_solve,
@@ -224,6 +226,20 @@ fn eigenvectors_diagonalize() {
     });
 }
 
+/// Whether no element of `found - expected` is larger than rounding of sums of n numbers near 1.
+#[track_caller]
+fn expect_near(found: &Array, expected: &Array, n: usize, dtype: DType, what: &str) {
+    let epsilon = match dtype == DType::F32 {
+        true => f64::from(f32::EPSILON),
+        false => f64::EPSILON,
+    };
+    let bound = n as f64 * epsilon;
+    for (found, expected) in zip(found.to_vec::<f64>(), expected.to_vec::<f64>()) {
+        let apart = (found - expected).abs();
+        assert!(apart <= bound, "{what} {n} {dtype}: {apart:e} > {bound:e}");
+    }
+}
+
 /// Symmetric matrices of order n whose eigenvectors are hard to find. The largest elements of graded ones are `range`
 /// orders of magnitude larger than the smallest.
 fn hard_to_diagonalize(n: usize, range: f64) -> Vec<(&'static str, Vec<f64>)> {
@@ -293,11 +309,6 @@ fn eigenvectors_of_any_symmetric_matrix_are_orthonormal() {
     for n in [17, 24, 25, 49, 100, 370, 520] {
         for dtype in [DType::F32, DType::F64] {
             let is_single = dtype == DType::F32;
-            let epsilon = if is_single {
-                f64::from(f32::EPSILON)
-            } else {
-                f64::EPSILON
-            };
             if n > 100 && is_single != (n == 520) {
                 continue;
             }
@@ -312,22 +323,85 @@ fn eigenvectors_of_any_symmetric_matrix_are_orthonormal() {
                 let size = (values.iter()).fold(f64::MIN_POSITIVE, |most, w| most.max(w.abs()));
                 let [a, w, alone] = [a, w, alone].map(|x| x / size);
                 let product = matmul(&v, &transposed(&v));
-                for (what, found, expected) in [
-                    ("residuals", matmul(&a, &v), &v * &w),
-                    ("products", product, Array::eye(n, DType::F64)),
-                    ("values", alone, w.clone()),
-                ] {
-                    let apart = (found - expected).abs().to_vec::<f64>();
-                    let most = apart.iter().fold(0.0f64, |most, &x| match x.is_nan() {
-                        true => f64::INFINITY,
-                        false => most.max(x),
-                    });
-                    let bound = n as f64 * epsilon;
-                    assert!(
-                        most <= bound,
-                        "{what} of {name} {n} {dtype}: {most:e} > {bound:e}"
-                    );
-                }
+                expect_near(&matmul(&a, &v), &(&v * &w), n, dtype, name);
+                expect_near(&product, &Array::eye(n, DType::F64), n, dtype, name);
+                expect_near(&alone, &w, n, dtype, name);
+            }
+        }
+    }
+}
+
+/// The same for singular vectors.
+fn hard_to_factor(n: usize, range: f64) -> Vec<(&'static str, Vec<f64>)> {
+    let random = random(32, [n, n], DType::F64).to_vec::<f64>();
+    let grade = |i: usize| 10f64.powf(range * (0.5 - i as f64 / (n - 1) as f64));
+    let of = |f: &dyn Fn(usize, usize) -> f64| -> Vec<f64> {
+        (0..n * n).map(|k| f(k / n, k % n)).collect()
+    };
+    let any = |i: usize, j: usize| random[i * n + j];
+    let beside = |i: usize, j: usize, f: &dyn Fn(usize) -> f64| match j.wrapping_sub(i) {
+        0 | 1 => any(i, j) * f(i),
+        _ => 0.0,
+    };
+    let shifted = |i: usize, j: usize, diagonal: f64| match j.wrapping_sub(i) {
+        0 => diagonal,
+        1 => 1.0,
+        _ => 0.0,
+    };
+    let mut all = hard_to_diagonalize(n, range);
+    all.extend([
+        ("not symmetric", of(&any)),
+        (
+            "of rank three",
+            of(&|i, j| (0..3).map(|k| any(i, k) * any(k, j)).sum()),
+        ),
+        (
+            "without a column",
+            of(&|i, j| if j == n / 2 { 0.0 } else { any(i, j) }),
+        ),
+        (
+            "without its last row",
+            of(&|i, j| if i == n - 1 { 0.0 } else { any(i, j) }),
+        ),
+        ("a shift", of(&|i, j| shifted(i, j, 0.0))),
+        ("a shift back", of(&|i, j| shifted(j, i, 0.0))),
+        ("of one block", of(&|i, j| shifted(i, j, 0.5))),
+        ("bidiagonal", of(&|i, j| beside(i, j, &|_| 1.0))),
+        ("bidiagonal down", of(&|i, j| beside(i, j, &grade))),
+        (
+            "bidiagonal up",
+            of(&|i, j| beside(j, i, &|i| grade(n - 1 - i))),
+        ),
+    ]);
+    all
+}
+
+#[test]
+fn singular_vectors_of_any_matrix_are_orthonormal() {
+    for n in [17, 24, 25, 49, 100, 270, 380] {
+        for dtype in [DType::F32, DType::F64] {
+            let is_single = dtype == DType::F32;
+            if n > 100 && is_single != (n == 380) {
+                continue;
+            }
+            for (name, a) in hard_to_factor(n, if is_single { 60.0 } else { 500.0 }) {
+                let a = Array::from_vec(a, [n, n]).cast(dtype);
+                let [u, s, vt, info] = svd(&a, false);
+                let alone = svdvals(&a)[0].cast(DType::F64);
+                assert_eq!(info.item::<i64>(), 0);
+                let [a, u, s, vt] = [a, u, s, vt].map(|x| x.cast(DType::F64));
+                let values = s.to_vec::<f64>();
+                assert!(
+                    values.iter().rev().is_sorted() && values[n - 1] >= 0.0,
+                    "{name} {n}"
+                );
+                let size = values[0].max(f64::MIN_POSITIVE);
+                let [a, s, alone] = [a, s, alone].map(|x| x / size);
+                let identity = Array::eye(n, DType::F64);
+                expect_near(&matmul(&a, &transposed(&vt)), &(&u * &s), n, dtype, name);
+                expect_near(&matmul(&transposed(&u), &u), &identity, n, dtype, name);
+                expect_near(&matmul(&vt, &transposed(&vt)), &identity, n, dtype, name);
+                expect_near(&alone, &s, n, dtype, name);
             }
         }
     }
@@ -348,6 +422,8 @@ fn singular_vectors_multiply_to_the_matrix() {
         [17, 17],
         [60, 9],
         [9, 60],
+        [90, 70],
+        [40, 130],
     ] {
         for dtype in [DType::F32, DType::F64] {
             let a = random(9, [11, m, n], dtype);
@@ -669,7 +745,10 @@ fn threads_and_layouts_change_no_bits() {
                 let [q, r] = qr(a, false);
                 let [w, v, _] = eigh(a);
                 let [alone, _] = eigvalsh(a);
-                vec![lu, rows, x, back, y, z, l, solved, q, r, w, v, alone]
+                let [u, s, vt, _] = svd(a, false);
+                let [values, _] = svdvals(a);
+                let first = vec![lu, rows, x, back, y, z, l, solved, q, r];
+                [first, vec![w, v, alone, u, s, vt, values]].concat()
             };
             let [one, two] = [0, 1].map(|i| pools[i].install(|| all(&a)));
             let others = [two, all(&a), pools[0].install(|| all(&turned))];

@@ -1,5 +1,6 @@
 //! Singular values and vectors.
 
+use std::borrow::Cow;
 use std::mem::take;
 
 use super::batch::{Large, Results, Rule, TINY, run};
@@ -8,6 +9,7 @@ use super::blocked::{multiply, transpose};
 use super::divide::{Extent, Singular, divide_bidiagonal};
 use super::eigh::{SWEEPS, ascending, normalize_sign, rotate, rotation};
 use super::numbers::{Numbers, Real};
+use super::reflections;
 use super::{NOT_A_NUMBER, expect_matrices};
 use crate::Array;
 use crate::cpu::matmul::Matrix;
@@ -283,26 +285,26 @@ impl Svd {
             (Some([u, v]), false) => Some([v, u]),
         };
         // The longer side has the columns.
-        let mut turned = Vec::new();
         let tall = match is_tall {
-            true => a,
+            true => Cow::Borrowed(a),
             false => {
-                turned = vec![zero; m * n];
+                let mut turned = vec![zero; m * n];
                 transpose((a, n), [m, n], (&mut turned, m));
-                &turned
+                Cow::Owned(turned)
             }
         };
         let width = counts.map_or(k, |[long, _]| long);
-        let (mut q, mut r) = (Vec::new(), Vec::new());
+        let mut q = Vec::new();
         let square = match most > k {
             true => {
-                (q, r) = (vec![zero; most * width], vec![zero; width * k]);
-                super::reflections::qr(tall, [most, k], width, &mut q, &mut r);
-                &r[..k * k]
+                q = vec![zero; most * width];
+                let mut r = vec![zero; width * k];
+                reflections::qr(&tall, [most, k], width, &mut q, &mut r);
+                Cow::Owned(r)
             }
             false => tall,
         };
-        let mut form = Bidiagonal::of(square, k)?;
+        let mut form = Bidiagonal::of(&square[..k * k], k)?;
         let extent = match counts {
             Some(_) => Extent::All,
             None => Extent::Ends,

@@ -15,7 +15,6 @@ use pulp::{Arch, NullaryFnOnce};
 
 use crate::cpu::{chunks, for_each};
 use crate::linalg::batch::Large;
-use crate::linalg::numbers::Numbers;
 use crate::linalg::reflections::dot;
 
 /// The number of roots of a group.
