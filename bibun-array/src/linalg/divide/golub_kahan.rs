@@ -172,20 +172,19 @@ impl<T: Large> Block<'_, T> {
         }
     }
 
-    /// Rotates once from both sides, with a shift near the last singular value.
+    /// Rotates once from both sides, with a shift near the smallest singular value.
     #[inline(always)]
     fn turn(&mut self) {
         let (first, last, one) = (self.first, self.last, T::of(1.0));
-        let (y, z) = (*self.diagonal(last - 1), *self.diagonal(last));
-        let g = match last - 1 > first {
-            true => *self.beside(last - 2),
-            false => T::of(0.0),
-        };
-        let h = *self.beside(last - 1);
         let mut head = *self.diagonal(first);
-        let ratio = ((y - z) * (y + z) + (g - h) * (g + h)) / ((h + h) * y);
-        let root = ratio + ratio.sign() * norm(ratio, one);
-        let mut bulge = ((head - z) * (head + z) + h * (y / root - h)) / head;
+        let corner = [last - 1, last].map(|i| Numbers::abs(*self.diagonal(i)));
+        let shift = smaller(corner, Numbers::abs(*self.beside(last - 1)));
+        let ratio = shift / head;
+        // A shift that rounding hides leaves the first rotation without meaning.
+        let mut bulge = match ratio * ratio < T::epsilon() {
+            true => head,
+            false => (Numbers::abs(head) - shift) * (head.sign() + ratio),
+        };
         let [mut cosine, mut sine] = [one, one];
         for i in first..last {
             let (side, next) = (*self.beside(i), *self.diagonal(i + 1));
@@ -212,6 +211,29 @@ impl<T: Large> Block<'_, T> {
         *self.beside(last - 1) = bulge;
         *self.diagonal(last) = head;
     }
+}
+
+/// The smaller singular value of an upper triangle of order two (LAPACK's `las2`).
+#[inline(always)]
+fn smaller<T: Large>([a, b]: [T; 2], beside: T) -> T {
+    let (zero, one) = (T::of(0.0), T::of(1.0));
+    let (low, high) = match a < b {
+        true => (a, b),
+        false => (b, a),
+    };
+    if low == zero {
+        return zero;
+    }
+    let (sum, difference) = (one + low / high, (high - low) / high);
+    if beside < high {
+        let square = (beside / high) * (beside / high);
+        let roots =
+            Numbers::sqrt(sum * sum + square) + Numbers::sqrt(difference * difference + square);
+        return low * (T::of(2.0) / roots);
+    }
+    let ratio = high / beside;
+    let root = |x: T| Numbers::sqrt(one + (x * ratio) * (x * ratio));
+    T::of(2.0) * ((low / (root(sum) + root(difference))) * ratio)
 }
 
 /// The cosine and the sine of a vector.
