@@ -234,17 +234,20 @@ impl Rule for Eigh {
 
     fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], integers: &mut [&mut [i64]]) {
         let n = self.n;
-        let form = Tridiagonal::of(x[0], n);
-        integers[0][0] = self.checked(form.is_some(), y);
-        let Some(mut form) = form else {
-            return;
-        };
         let extent = match self.vectors {
             true => Extent::All,
             false => Extent::Ends,
         };
-        let mut values = take(&mut form.diagonal);
-        let (order, mut rows) = divide_tridiagonal(&mut values, &form.beside, extent);
+        let found = Tridiagonal::of(x[0], n).and_then(|mut form| {
+            let mut values = take(&mut form.diagonal);
+            let (order, rows) = divide_tridiagonal(&mut values, &form.beside, extent);
+            let is_finite = values.iter().all(|&x| Real::is_finite(x));
+            is_finite.then_some((form, values, order, rows))
+        });
+        integers[0][0] = self.checked(found.is_some(), y);
+        let Some((form, values, order, mut rows)) = found else {
+            return;
+        };
         for (value, &from) in y[0].iter_mut().zip(&order) {
             *value = values[from] * form.unit;
         }

@@ -275,7 +275,8 @@ impl Rule for Svd {
 }
 
 impl Svd {
-    /// Computes what there is of a large matrix, by one that is square. There is nothing if its elements are not finite.
+    /// Computes what there is of a large matrix, by one that is square. There is nothing if its elements are not finite,
+    /// or if its values cannot be found.
     fn of_square<T: Large>(&self, a: &[T], y: &mut [&mut [T]]) -> Option<()> {
         let (m, n, [most, k], zero) = (self.m, self.n, self.sides(), T::of(0.0));
         let is_tall = m >= n;
@@ -316,6 +317,9 @@ impl Svd {
             mut left,
             mut right,
         } = divide_bidiagonal(&mut values, &form.beside, extent);
+        if !values.iter().all(|&x| Real::is_finite(x)) {
+            return None;
+        }
         let s = &mut *y[if counts.is_some() { 1 } else { 0 }];
         for (s, &from) in s.iter_mut().zip(order.iter().rev()) {
             *s = values[from] * form.unit;

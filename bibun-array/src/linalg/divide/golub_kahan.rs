@@ -13,7 +13,8 @@ use crate::linalg::numbers::Numbers;
 const TURNS: usize = 60;
 
 /// Makes an upper bidiagonal matrix diagonal. `left` and `right`, identities at first, become the singular vectors, each in
-/// a row; the elements beside the diagonal, of which the last counts for nothing, are lost.
+/// a row; the elements beside the diagonal, of which the last counts for nothing, are lost. Values that are not found are
+/// NaN.
 pub(super) struct GolubKahan<'a, T> {
     pub(super) diagonal: &'a mut [T],
     pub(super) beside: &'a mut [T],
@@ -94,6 +95,9 @@ impl<T: Large> NullaryFnOnce for GolubKahan<'_, T> {
                 Some(_) => block.clear(),
                 None => block.turn(),
             }
+        }
+        if last > 0 {
+            diagonal.fill(T::of(f64::NAN));
         }
         for (x, row) in diagonal.iter_mut().zip(right.chunks_exact_mut(n)) {
             if *x < zero {

@@ -12,7 +12,7 @@ use crate::linalg::numbers::Numbers;
 const TURNS: usize = 60;
 
 /// Makes a tridiagonal matrix diagonal. `rows`, an identity at first, become the eigenvectors; the elements beside the
-/// diagonal, of which the last counts for nothing, are lost.
+/// diagonal, of which the last counts for nothing, are lost. If one is not found, the diagonal is NaN.
 pub(super) struct Ql<'a, T> {
     pub(super) diagonal: &'a mut [T],
     pub(super) beside: &'a mut [T],
@@ -33,7 +33,7 @@ impl<T: Large> NullaryFnOnce for Ql<'_, T> {
         let largest = sizes.fold(T::of(0.0), |most, &x| Numbers::max(most, Numbers::abs(x)));
         let least = T::epsilon() * T::epsilon() * largest;
         for first in 0..n {
-            for _ in 0..TURNS {
+            for turns in 0.. {
                 let is_apart = |&i: &usize| {
                     let sizes = Numbers::abs(diagonal[i]) + Numbers::abs(diagonal[i + 1]);
                     Numbers::abs(beside[i]) <= T::of(0.5) * T::epsilon() * sizes + least
@@ -41,6 +41,9 @@ impl<T: Large> NullaryFnOnce for Ql<'_, T> {
                 let last = (first..n - 1).find(is_apart).unwrap_or(n - 1);
                 if last == first {
                     break;
+                }
+                if turns == TURNS {
+                    return diagonal.fill(T::of(f64::NAN));
                 }
                 // Small elements that come after large ones would be lost.
                 if Numbers::abs(diagonal[last]) < Numbers::abs(diagonal[first]) {
