@@ -202,16 +202,19 @@ impl<const SQUARES: bool> NullaryFnOnce for Solve<'_, SQUARES> {
         let (zero, half, count) = (0.0, 0.5, self.poles.len());
         let index: [usize; LANES] = array::from_fn(|i| (self.first + i).min(count - 1));
         let low = index.map(|i| self.poles[i]);
-        let high = index.map(|i| match self.poles.get(i + 1) {
-            Some(&pole) => pole,
-            None => self.poles[count - 1] + self.spread,
-        });
+        let high = index.map(|i| self.poles[(i + 1).min(count - 1)]);
         let weights =
             [0, 1].map(|next| index.map(|i| self.squares.get(i + next).copied().unwrap_or(zero)));
-        let gaps: Group = array::from_fn(|i| high[i] - low[i]);
+        // The sum of a pole and the spread may have lost the spread.
+        let gaps: Group = array::from_fn(|i| match index[i] + 1 < count {
+            true => high[i] - low[i],
+            false => self.spread,
+        });
         let mut origins = low;
         let mut distances: Group = gaps.map(|gap| half * gap);
-        let [mut least, mut most] = [[zero; LANES], gaps];
+        // Distances of the two poles, and of what the root lies between.
+        let mut ends = [[zero; LANES], gaps];
+        let [mut least, mut most] = ends;
         let mut is_done = [false; LANES];
         for step in 0..STEPS {
             let terms = self.terms(&origins, &distances);
@@ -224,7 +227,8 @@ impl<const SQUARES: bool> NullaryFnOnce for Solve<'_, SQUARES> {
                 if step == 0 && is_low && index[i] + 1 < count {
                     // It is nearer to the pole above.
                     origins[i] = high[i];
-                    for x in [&mut distances, &mut least, &mut most] {
+                    let [first, last] = &mut ends;
+                    for x in [first, last, &mut distances, &mut least, &mut most] {
                         x[i] -= gaps[i];
                     }
                 }
@@ -243,8 +247,10 @@ impl<const SQUARES: bool> NullaryFnOnce for Solve<'_, SQUARES> {
                     slope
                 };
                 let error = 4.0 * sizes + own.abs() * slope;
-                let far =
-                    [low[i], high[i]].map(|pole| difference::<SQUARES>(pole, origins[i], own));
+                let far = [0, 1].map(|k| match SQUARES {
+                    true => (ends[k][i] - own) * (root + (origins[i] + ends[k][i])),
+                    false => ends[k][i] - own,
+                });
                 let near = match step {
                     0 => [weights[0][i], weights[1][i]],
                     _ => [far[0] * far[0] * below[1], far[1] * far[1] * above[1]],
