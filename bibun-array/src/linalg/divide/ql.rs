@@ -29,9 +29,17 @@ impl<T: Large> NullaryFnOnce for Ql<'_, T> {
             rows,
         } = self;
         let n = diagonal.len();
-        let sizes = diagonal.iter().chain(&beside[..n - 1]);
-        let largest = sizes.fold(T::of(0.0), |most, &x| Numbers::max(most, Numbers::abs(x)));
-        let least = T::epsilon() * T::epsilon() * largest;
+        let mut largest = T::of(0.0);
+        for &x in diagonal.iter().chain(&beside[..n - 1]) {
+            largest = Numbers::max(largest, Numbers::abs(x));
+        }
+        if largest == T::of(0.0) {
+            return;
+        }
+        let unit = Numbers::max(largest.binade(), T::least() * T::epsilon());
+        diagonal.iter_mut().for_each(|x| *x /= unit);
+        beside.iter_mut().for_each(|x| *x /= unit);
+        let least = T::epsilon() * T::epsilon();
         for first in 0..n {
             for turns in 0.. {
                 let is_apart = |&i: &usize| {
@@ -52,6 +60,7 @@ impl<T: Large> NullaryFnOnce for Ql<'_, T> {
                 turn(first, last, diagonal, beside, rows);
             }
         }
+        diagonal.iter_mut().for_each(|x| *x = *x * unit);
     }
 }
 
