@@ -195,7 +195,7 @@ fn derivatives_of_exponentials_are_linear() {
     );
 }
 
-/// Orders on both sides of the border between loops of our own and `faer`.
+/// Orders on both sides of the border between loops and blocks.
 #[test]
 fn singular_matrices_of_any_order() {
     for n in [5, 16, 17, 40] {

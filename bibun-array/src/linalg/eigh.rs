@@ -19,7 +19,8 @@ pub(super) const SWEEPS: usize = 40;
 /// finite, where the results are NaN. Only the symmetric part `(a + aᵀ) / 2` counts. In each eigenvector, the
 /// first of the elements with the largest absolute value is positive.
 ///
-/// Source: of small matrices, the cyclic method of Jacobi (G. Golub and C. Van Loan, "Matrix Computations", 8.5).
+/// Source: of small matrices, the cyclic method of Jacobi (G. Golub and C. Van Loan, "Matrix Computations", 8.5); of
+/// others, reflections and division (8.3 and 8.4 there).
 ///
 /// ```
 /// use bibun_array::{Array, linalg::eigh};

@@ -21,7 +21,7 @@ use crate::cpu::matmul::Matrix;
 /// absolute value is positive, and in those rows of vt that have no value.
 ///
 /// Source: of small matrices, the one-sided method of Jacobi (M. Hestenes, 1958; G. Golub and C. Van Loan,
-/// "Matrix Computations", 8.6).
+/// "Matrix Computations", 8.6); of others, reflections (5.4 there) and division (M. Gu and S. Eisenstat, 1995).
 ///
 /// ```
 /// use bibun_array::{Array, linalg::svd};
