@@ -10,6 +10,7 @@
 mod batch;
 mod blocked;
 mod cholesky;
+mod complex;
 mod determinant;
 mod divide;
 mod eigh;
