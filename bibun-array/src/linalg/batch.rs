@@ -89,13 +89,7 @@ pub(super) trait Rule: Clone + Send + Sync + 'static {
 }
 
 /// A number for which there are large matrices.
-#[cfg(feature = "linalg")]
-pub(super) trait Large: Real + Float + faer::traits::RealField {}
-#[cfg(feature = "linalg")]
-impl<T: Real + Float + faer::traits::RealField> Large for T {}
-#[cfg(not(feature = "linalg"))]
 pub(super) trait Large: Real + Float {}
-#[cfg(not(feature = "linalg"))]
 impl<T: Real + Float> Large for T {}
 
 /// Runs a rule for all matrices of arrays that have the same axes in front, and are all f32 or all f64.

@@ -177,7 +177,7 @@ impl<T: Large> Bidiagonal<T> {
                 true => changes.count = 0,
                 false => changes.subtract_product(Side::Right, &u, &mut w[..k]),
             }
-            w[..k].iter_mut().for_each(|w| *w *= factor);
+            w[..k].iter_mut().for_each(|w| *w = *w * factor);
             w[k..].fill(zero);
             changes.push(&u, &w);
 
@@ -195,7 +195,7 @@ impl<T: Large> Bidiagonal<T> {
             changes.left[(changes.count - 1) * step + k] = zero;
             self.multiply_right(k, &v, &mut x);
             changes.subtract_product(Side::Left, &v, &mut x[..k]);
-            x[..k].iter_mut().for_each(|x| *x *= factor);
+            x[..k].iter_mut().for_each(|x| *x = *x * factor);
             x[k..].fill(zero);
             changes.push(&x, &v);
         }

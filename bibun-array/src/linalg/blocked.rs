@@ -4,12 +4,16 @@
 //! halves is a matrix product, which threads share. The sizes alone decide how it is halved, and products have the same
 //! bits for any number of threads.
 //!
+//! What the entries are is left to a [`Field`]: a matrix of them is a matrix of numbers, whose products are all there is,
+//! and rows and columns are counted in entries, but steps in numbers.
+//!
 //! Source: E. Peise and P. Bientinesi, "Recursive algorithms for dense linear algebra: the ReLAPACK collection" (2016);
 //! S. Toledo, "Locality of reference in LU decomposition with partial pivoting" (1997).
 
 use pulp::{Arch, NullaryFnOnce};
 
 use super::batch::Large;
+use super::entries::{Field, Reals};
 use super::numbers::{Numbers, Real};
 use super::triangular::Triangle;
 use crate::cpu::matmul::{Matrix, MatrixProduct};
@@ -17,7 +21,7 @@ use crate::cpu::matmul::{Matrix, MatrixProduct};
 /// The order of blocks that are transposed in cache.
 pub(super) const TILE: usize = 16;
 /// The largest order of a triangle whose equations are solved by loops.
-const TRIANGLE: usize = 16;
+pub(super) const TRIANGLE: usize = 16;
 /// The largest order of a symmetric matrix that is factored by loops.
 const SYMMETRIC: usize = 32;
 /// The number of rows of a symmetric matrix whose upper part one product updates.
@@ -30,20 +34,6 @@ const COLUMNS: usize = 8;
 /// Returns a distance of rows of n elements: those that are a power of two apart push each other out of the cache.
 pub(super) fn row_step(n: usize) -> usize {
     (n.div_ceil(TILE) | 1) * TILE
-}
-
-/// Calls a function with all indices of a matrix, tile by tile.
-#[cfg(feature = "linalg")]
-pub(super) fn for_tiles(m: usize, n: usize, mut each: impl FnMut(usize, usize)) {
-    for i in (0..m).step_by(TILE) {
-        for j in (0..n).step_by(TILE) {
-            for i in i..(i + TILE).min(m) {
-                for j in j..(j + TILE).min(n) {
-                    each(i, j);
-                }
-            }
-        }
-    }
 }
 
 /// Returns the transpose of a tile, whose columns are then rows. Lines are read whole: those of rows that are a power
@@ -151,6 +141,19 @@ pub(super) fn multiply<T: Large>(
     scaled_product([1.0, 0.0], out, step, sizes, [a, b]);
 }
 
+/// Computes the product of square matrices of order n, of any entries.
+pub(super) fn multiply_squares<F: Field, T: Large>(
+    field: F,
+    a: &[T],
+    b: &[T],
+    out: &mut [T],
+    n: usize,
+) {
+    let (width, mut memory) = (F::WIDTH * n, Vec::new());
+    let b = field.right((b, width), [n, n], &mut memory);
+    multiply(out, width, [n, width, width], Matrix::of_rows(a, width), b);
+}
+
 /// Computes `out = alpha a b + beta out`.
 fn scaled_product<T: Large>(
     factors: [f64; 2],
@@ -221,7 +224,7 @@ impl<T: Large> NullaryFnOnce for Divide<'_, T> {
 
 // ----- equations with triangles
 
-/// A triangle of a matrix of order n, perhaps with ones on its diagonal instead of what is there.
+/// A triangle of a matrix of order n, a left factor, perhaps with ones on its diagonal instead of what is there.
 #[derive(Clone, Copy)]
 pub(super) struct Triangular<'a, T> {
     pub(super) n: usize,
@@ -231,73 +234,89 @@ pub(super) struct Triangular<'a, T> {
 }
 
 impl<T: Large> Triangular<'_, T> {
-    fn diagonal_block(self, first: usize, n: usize) -> Self {
+    fn diagonal_block<F: Field>(self, first: usize, n: usize) -> Self {
         Self {
             n,
-            matrix: block(self.matrix, first, first),
+            matrix: block(self.matrix, first, F::WIDTH * first),
             ..self
         }
     }
 
-    /// Solves the equations in place, for right sides of m columns in rows that are `step` apart.
+    /// Solves equations of real numbers in place, for right sides of m columns in rows that are `step` apart.
     pub(super) fn solve(self, x: &mut [T], m: usize, step: usize) {
+        self.solve_in(Reals, x, m, step);
+    }
+
+    /// The same of any entries.
+    pub(super) fn solve_in<F: Field>(self, field: F, x: &mut [T], m: usize, step: usize) {
         let n = self.n;
         if n == 0 || m == 0 {
             return;
         }
         if n <= TRIANGLE {
-            return Arch::new().dispatch(Substitute(self, x, m, step));
+            return Arch::new().dispatch(Substitute(field, self, x, m, step));
         }
         let half = (n / 2).next_multiple_of(TRIANGLE);
         let (upper, lower) = x.split_at_mut(half * step);
-        let [first, second] = [(0, half), (half, n - half)].map(|(i, n)| self.diagonal_block(i, n));
+        let [first, second] =
+            [(0, half), (half, n - half)].map(|(i, n)| self.diagonal_block::<F>(i, n));
+        let mut memory = Vec::new();
+        let width = F::WIDTH * m;
         match self.triangle {
             Triangle::Lower => {
-                first.solve(upper, m, step);
-                let (a, b) = (block(self.matrix, half, 0), Matrix::of_rows(upper, step));
-                subtract_product(lower, step, [n - half, m, half], a, b);
-                second.solve(lower, m, step);
+                first.solve_in(field, upper, m, step);
+                let a = block(self.matrix, half, 0);
+                let b = field.right((upper, step), [half, m], &mut memory);
+                subtract_product(lower, step, [n - half, width, F::WIDTH * half], a, b);
+                second.solve_in(field, lower, m, step);
             }
             Triangle::Upper => {
-                second.solve(lower, m, step);
-                let (a, b) = (block(self.matrix, 0, half), Matrix::of_rows(lower, step));
-                subtract_product(upper, step, [half, m, n - half], a, b);
-                first.solve(upper, m, step);
+                second.solve_in(field, lower, m, step);
+                let a = block(self.matrix, 0, F::WIDTH * half);
+                let b = field.right((lower, step), [n - half, m], &mut memory);
+                subtract_product(upper, step, [half, width, F::WIDTH * (n - half)], a, b);
+                first.solve_in(field, upper, m, step);
             }
         }
     }
 }
 
-struct Substitute<'a, 'x, T>(Triangular<'a, T>, &'x mut [T], usize, usize);
+struct Substitute<'a, 'x, F, T>(F, Triangular<'a, T>, &'x mut [T], usize, usize);
 
-impl<T: Large> NullaryFnOnce for Substitute<'_, '_, T> {
+impl<F: Field, T: Large> NullaryFnOnce for Substitute<'_, '_, F, T> {
     type Output = ();
     #[inline(always)]
     fn call(self) {
-        let Self(a, x, m, step) = self;
-        let mut factors = [[T::of(0.0); TRIANGLE]; TRIANGLE];
-        for (i, row) in factors[..a.n].iter_mut().enumerate() {
-            let known = match a.triangle {
-                Triangle::Lower => 0..i + 1,
-                Triangle::Upper => i..a.n,
-            };
-            for j in known {
-                row[j] = a.matrix.at(i, j);
-            }
+        let Self(field, a, x, m, step) = self;
+        field.substitute(a, x, m, step);
+    }
+}
+
+/// Solves the equations of a triangle that is not halved, of real numbers.
+#[inline(always)]
+pub(super) fn substitute_reals<T: Large>(a: Triangular<'_, T>, x: &mut [T], m: usize, step: usize) {
+    let mut factors = [[T::of(0.0); TRIANGLE]; TRIANGLE];
+    for (i, row) in factors[..a.n].iter_mut().enumerate() {
+        let known = match a.triangle {
+            Triangle::Lower => 0..i + 1,
+            Triangle::Upper => i..a.n,
+        };
+        for j in known {
+            row[j] = a.matrix.at(i, j);
         }
-        let mut at = 0;
-        while at + 32 <= m {
-            substitute::<T, 32>(&factors, a, &mut x[at..], step);
-            at += 32;
-        }
-        while at + 8 <= m {
-            substitute::<T, 8>(&factors, a, &mut x[at..], step);
-            at += 8;
-        }
-        while at < m {
-            substitute::<T, 1>(&factors, a, &mut x[at..], step);
-            at += 1;
-        }
+    }
+    let mut at = 0;
+    while at + 32 <= m {
+        substitute::<T, 32>(&factors, a, &mut x[at..], step);
+        at += 32;
+    }
+    while at + 8 <= m {
+        substitute::<T, 8>(&factors, a, &mut x[at..], step);
+        at += 8;
+    }
+    while at < m {
+        substitute::<T, 1>(&factors, a, &mut x[at..], step);
+        at += 1;
     }
 }
 
@@ -396,40 +415,42 @@ impl<T: Large> NullaryFnOnce for Roots<'_, T> {
 // ----- elimination with exchanges of rows
 
 /// Computes the factors of a matrix `[m, n]` in place, and the row of each row.
-pub(super) fn lu<T: Large>(a: &mut [T], m: usize, n: usize, rows: &mut [i64]) {
+pub(super) fn lu<F: Field, T: Large>(field: F, a: &mut [T], m: usize, n: usize, rows: &mut [i64]) {
     for (i, row) in rows.iter_mut().enumerate() {
         *row = i as i64;
     }
-    let size = m.min(n);
-    let mut memory = vec![T::of(0.0); PANEL.min(size) * m];
-    let mut pivots = [0; PANEL];
+    let (size, step) = (m.min(n), F::WIDTH * n);
+    let mut memory = vec![T::of(0.0); F::WIDTH * PANEL.min(size) * m];
+    let (mut pivots, mut further) = ([0; PANEL], Vec::new());
     for first in (0..size).step_by(PANEL) {
-        let (width, height) = (PANEL.min(size - first), m - first);
-        let (end, pivots) = (first + width, &mut pivots[..width]);
+        let (count, height) = (PANEL.min(size - first), m - first);
+        let (width, pivots) = (F::WIDTH * count, &mut pivots[..count]);
         // Its columns are neighbours in memory.
         let panel = &mut memory[..width * height];
-        let own = first * n + first;
-        transpose((&a[own..], n), [height, width], (panel, height));
-        eliminate(panel, height, 0, pivots);
+        let own = first * step + F::WIDTH * first;
+        transpose((&a[own..], step), [height, width], (panel, height));
+        eliminate(field, panel, height, 0, pivots);
         for (k, &pivot) in pivots.iter().enumerate() {
             if pivot != k {
                 rows.swap(first + k, first + pivot);
-                let (upper, lower) = a.split_at_mut((first + pivot) * n);
-                upper[(first + k) * n..][..n].swap_with_slice(&mut lower[..n]);
+                let (upper, lower) = a.split_at_mut((first + pivot) * step);
+                upper[(first + k) * step..][..step].swap_with_slice(&mut lower[..step]);
             }
         }
-        transpose((panel, height), [width, height], (&mut a[own..], n));
-        let others = n - end;
+        transpose((panel, height), [width, height], (&mut a[own..], step));
+        let (end, others) = (first + count, n - first - count);
         if others == 0 {
             continue;
         }
         let columns = Matrix::of_rows(panel, height).transposed();
-        let (upper, lower) = a.split_at_mut(end * n);
-        let beside = &mut upper[first * n + end..];
-        unit_lower(columns, width).solve(beside, others, n);
-        if height > width {
-            let (a, b) = (block(columns, width, 0), Matrix::of_rows(beside, n));
-            subtract_product(&mut lower[end..], n, [height - width, others, width], a, b);
+        let (upper, lower) = a.split_at_mut(end * step);
+        let beside = &mut upper[first * step + F::WIDTH * end..];
+        unit_lower(columns, count).solve_in(field, beside, others, step);
+        if height > count {
+            let a = block(columns, count, 0);
+            let b = field.right((beside, step), [count, others], &mut further);
+            let sizes = [height - count, F::WIDTH * others, width];
+            subtract_product(&mut lower[F::WIDTH * end..], step, sizes, a, b);
         }
     }
 }
@@ -444,38 +465,40 @@ fn unit_lower<T: Large>(matrix: Matrix<'_, T>, n: usize) -> Triangular<'_, T> {
 }
 
 /// Eliminates below the diagonal of columns of m elements, which begins at the element `top` of the first. `pivots`
-/// become the rows that were exchanged with each of those from `top` on.
-fn eliminate<T: Large>(columns: &mut [T], m: usize, top: usize, pivots: &mut [usize]) {
+/// become the rows that were exchanged with each of those from `top` on. The numbers of an entry are in neighbouring
+/// columns of numbers.
+fn eliminate<F: Field, T: Large>(
+    field: F,
+    columns: &mut [T],
+    m: usize,
+    top: usize,
+    pivots: &mut [usize],
+) {
     let count = pivots.len();
     if count <= COLUMNS {
-        return Arch::new().dispatch(Eliminate(columns, m, top, pivots));
+        return Arch::new().dispatch(Eliminate(field, columns, m, top, pivots));
     }
     let half = (count / 2).next_multiple_of(COLUMNS);
     let others = count - half;
-    let (left, right) = columns.split_at_mut(half * m);
+    let (known, width) = (F::WIDTH * half, F::WIDTH * others);
+    let (left, right) = columns.split_at_mut(known * m);
     let (first, second) = pivots.split_at_mut(half);
-    eliminate(left, m, top, first);
+    eliminate(field, left, m, top, first);
     exchange(right, m, top, first);
     let factors = Matrix::of_rows(&left[top..], m).transposed();
-    let mut beside = vec![T::of(0.0); half * others];
-    for (j, column) in right.chunks_exact(m).enumerate() {
-        for (i, &x) in column[top..][..half].iter().enumerate() {
-            beside[i * others + j] = x;
-        }
-    }
-    unit_lower(factors, half).solve(&mut beside, others, others);
-    for (j, column) in right.chunks_exact_mut(m).enumerate() {
-        for (i, x) in column[top..][..half].iter_mut().enumerate() {
-            *x = beside[i * others + j];
-        }
-    }
+    let mut beside = vec![T::of(0.0); half * width];
+    transpose((&right[top..], m), [width, half], (&mut beside, width));
+    unit_lower(factors, half).solve_in(field, &mut beside, others, width);
+    transpose((&beside, width), [half, width], (&mut right[top..], m));
     let below = top + half;
     if below < m {
-        let a = Matrix::of_rows(&beside, others).transposed();
+        let mut further = Vec::new();
+        let a = field.right((&beside, width), [half, others], &mut further);
         let b = Matrix::of_rows(&left[below..], m);
-        subtract_product(&mut right[below..], m, [others, m - below, half], a, b);
+        let sizes = [width, m - below, known];
+        subtract_product(&mut right[below..], m, sizes, a.transposed(), b);
     }
-    eliminate(right, m, below, second);
+    eliminate(field, right, m, below, second);
     exchange(left, m, below, second);
 }
 
@@ -488,35 +511,46 @@ fn exchange<T>(columns: &mut [T], m: usize, top: usize, pivots: &[usize]) {
     }
 }
 
-struct Eliminate<'a, T>(&'a mut [T], usize, usize, &'a mut [usize]);
+struct Eliminate<'a, F, T>(F, &'a mut [T], usize, usize, &'a mut [usize]);
 
-impl<T: Large> NullaryFnOnce for Eliminate<'_, T> {
+impl<F: Field, T: Large> NullaryFnOnce for Eliminate<'_, F, T> {
     type Output = ();
     #[inline(always)]
     fn call(self) {
-        let Self(columns, m, top, pivots) = self;
-        for k in 0..pivots.len() {
-            let row = top + k;
-            let pivot = row + largest(&columns[k * m..][row..m]);
-            pivots[k] = pivot;
-            if pivot != row {
-                for column in columns.chunks_exact_mut(m) {
-                    column.swap(row, pivot);
-                }
+        let Self(field, columns, m, top, pivots) = self;
+        field.eliminate(columns, m, top, pivots);
+    }
+}
+
+/// Eliminates columns that are not halved, of real numbers.
+#[inline(always)]
+pub(super) fn eliminate_reals<T: Large>(
+    columns: &mut [T],
+    m: usize,
+    top: usize,
+    pivots: &mut [usize],
+) {
+    for k in 0..pivots.len() {
+        let row = top + k;
+        let pivot = row + largest(&columns[k * m..][row..m]);
+        pivots[k] = pivot;
+        if pivot != row {
+            for column in columns.chunks_exact_mut(m) {
+                column.swap(row, pivot);
             }
-            let (upper, lower) = columns.split_at_mut((k + 1) * m);
-            let own = &mut upper[k * m + row..];
-            let (pivot, own) = own.split_first_mut().expect("the pivot");
-            // Below a zero there are zeros.
-            if *pivot != T::of(0.0) {
-                let pivot = *pivot;
-                own.iter_mut().for_each(|x| *x /= pivot);
-            }
-            for column in lower.chunks_exact_mut(m) {
-                let (&mut factor, column) = column[row..].split_first_mut().expect("its row");
-                for (x, &own) in column.iter_mut().zip(&*own) {
-                    *x -= factor * own;
-                }
+        }
+        let (upper, lower) = columns.split_at_mut((k + 1) * m);
+        let own = &mut upper[k * m + row..];
+        let (pivot, own) = own.split_first_mut().expect("the pivot");
+        // Below a zero there are zeros.
+        if *pivot != T::of(0.0) {
+            let pivot = *pivot;
+            own.iter_mut().for_each(|x| *x /= pivot);
+        }
+        for column in lower.chunks_exact_mut(m) {
+            let (&mut factor, column) = column[row..].split_first_mut().expect("its row");
+            for (x, &own) in column.iter_mut().zip(&*own) {
+                *x -= factor * own;
             }
         }
     }

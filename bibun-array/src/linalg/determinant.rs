@@ -1,6 +1,7 @@
 //! Determinants and cofactors.
 
 use super::batch::{Large, Results, Rule, TINY, run};
+use super::blocked;
 use super::entries::{Field, Pair, with_field};
 use super::lu::eliminate;
 use super::numbers::{Numbers, Real};
@@ -195,7 +196,7 @@ impl<F: Field> Rule for Determinants<F> {
     fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], _: &mut [&mut [i64]]) {
         let n = self.0;
         let (mut lu, mut rows) = (x[0].to_vec(), vec![0; n]);
-        self.1.factor(&mut lu, n, n, &mut rows);
+        blocked::lu(self.1, &mut lu, n, n, &mut rows);
         self.1.determinant(&lu, n, sign_of(&mut rows), y);
     }
 }

@@ -5,9 +5,8 @@ use std::ops::{Add, Mul, Sub};
 
 use super::batch::Large;
 use super::blocked::{self, Triangular};
-use super::determinant;
 use super::numbers::Numbers;
-use super::triangular::Equations;
+use super::{complex, determinant};
 use crate::Array;
 use crate::cpu::matmul::Matrix;
 
@@ -25,13 +24,26 @@ pub(super) trait Field: Copy + Send + Sync + 'static {
     fn entries(self, numbers: Array) -> Array;
     /// Returns the shape of an array of numbers.
     fn shape(self, entries: &[usize]) -> Vec<usize>;
-    /// Computes the factors of a large matrix in place, and the row of each row.
-    fn factor<T: Large>(self, a: &mut [T], m: usize, n: usize, rows: &mut [i64]);
-    /// Solves the equations of a large triangle in place, for right sides of m columns.
-    fn solve<T: Large>(self, equations: Equations<'_, T>, x: &mut [T], m: usize);
-    /// Computes the product of large square matrices.
-    #[cfg(feature = "linalg")]
-    fn multiply<T: Large>(self, a: &[T], b: &[T], out: &mut [T], n: usize);
+    /// Returns a square matrix of order n, or its transpose, as the left factor of a product of numbers, whose result are
+    /// the numbers of the product of entries. It may be in `memory`, as the right one may be.
+    fn left<'a, T: Large>(
+        self,
+        matrix: &'a [T],
+        n: usize,
+        transposed: bool,
+        memory: &'a mut Vec<T>,
+    ) -> Matrix<'a, T>;
+    /// Returns a matrix `[m, n]`, whose rows are a step apart, as the right factor of such a product.
+    fn right<'a, T: Large>(
+        self,
+        rows: (&'a [T], usize),
+        sizes: [usize; 2],
+        memory: &'a mut Vec<T>,
+    ) -> Matrix<'a, T>;
+    /// Solves the equations of a block in place, by loops, for right sides of m columns in rows that are `step` apart.
+    fn substitute<T: Large>(self, block: Triangular<'_, T>, x: &mut [T], m: usize, step: usize);
+    /// Eliminates columns of m elements by loops; see [`blocked::lu`].
+    fn eliminate<T: Large>(self, columns: &mut [T], m: usize, top: usize, pivots: &mut [usize]);
     /// Computes a determinant, its sign and its logarithm from the factors and the sign of the permutation.
     fn determinant<V: Numbers>(self, lu: &[V], n: usize, sign: V, y: &mut [&mut [V]]);
 }
@@ -87,25 +99,34 @@ impl Field for Reals {
     fn shape(self, entries: &[usize]) -> Vec<usize> {
         entries.to_vec()
     }
-    fn factor<T: Large>(self, a: &mut [T], m: usize, n: usize, rows: &mut [i64]) {
-        blocked::lu(a, m, n, rows);
+    fn left<'a, T: Large>(
+        self,
+        matrix: &'a [T],
+        n: usize,
+        transposed: bool,
+        _: &'a mut Vec<T>,
+    ) -> Matrix<'a, T> {
+        let matrix = Matrix::of_rows(matrix, n);
+        match transposed {
+            true => matrix.transposed(),
+            false => matrix,
+        }
     }
-    fn solve<T: Large>(self, equations: Equations<'_, T>, x: &mut [T], m: usize) {
-        let matrix = Matrix::of_rows(equations.matrix, equations.n);
-        let triangular = Triangular {
-            n: equations.n,
-            matrix: match equations.transposed {
-                true => matrix.transposed(),
-                false => matrix,
-            },
-            triangle: equations.triangle,
-            has_ones: equations.has_ones,
-        };
-        triangular.solve(x, m, m);
+    fn right<'a, T: Large>(
+        self,
+        (rows, step): (&'a [T], usize),
+        _: [usize; 2],
+        _: &'a mut Vec<T>,
+    ) -> Matrix<'a, T> {
+        Matrix::of_rows(rows, step)
     }
-    #[cfg(feature = "linalg")]
-    fn multiply<T: Large>(self, a: &[T], b: &[T], out: &mut [T], n: usize) {
-        super::large::multiply(a, b, out, n);
+    #[inline(always)]
+    fn substitute<T: Large>(self, block: Triangular<'_, T>, x: &mut [T], m: usize, step: usize) {
+        blocked::substitute_reals(block, x, m, step);
+    }
+    #[inline(always)]
+    fn eliminate<T: Large>(self, columns: &mut [T], m: usize, top: usize, pivots: &mut [usize]) {
+        blocked::eliminate_reals(columns, m, top, pivots);
     }
     #[inline(always)]
     fn determinant<V: Numbers>(self, lu: &[V], n: usize, sign: V, y: &mut [&mut [V]]) {
@@ -127,23 +148,36 @@ impl Field for Complexes {
     fn shape(self, entries: &[usize]) -> Vec<usize> {
         [entries, &[2]].concat()
     }
-    fn factor<T: Large>(self, a: &mut [T], m: usize, n: usize, rows: &mut [i64]) {
-        #[cfg(feature = "linalg")]
-        if super::large::complex_lu(a, m, n, rows) {
-            return;
-        }
-        let mut order = vec![T::of(0.0); m];
-        super::lu::eliminate::<Self, T>(a, m, n, &mut order);
-        for (row, from) in rows.iter_mut().zip(order) {
-            *row = from.to_f64() as i64;
-        }
+    fn left<'a, T: Large>(
+        self,
+        matrix: &'a [T],
+        n: usize,
+        transposed: bool,
+        memory: &'a mut Vec<T>,
+    ) -> Matrix<'a, T> {
+        Matrix::of_rows(
+            match transposed {
+                true => complex::transposed(matrix, n, memory),
+                false => matrix,
+            },
+            2 * n,
+        )
     }
-    fn solve<T: Large>(self, equations: Equations<'_, T>, x: &mut [T], m: usize) {
-        equations.substitute::<Self>(x, m);
+    fn right<'a, T: Large>(
+        self,
+        rows: (&'a [T], usize),
+        sizes: [usize; 2],
+        memory: &'a mut Vec<T>,
+    ) -> Matrix<'a, T> {
+        complex::right(rows, sizes, memory)
     }
-    #[cfg(feature = "linalg")]
-    fn multiply<T: Large>(self, a: &[T], b: &[T], out: &mut [T], n: usize) {
-        super::large::complex_multiply(a, b, out, n);
+    #[inline(always)]
+    fn substitute<T: Large>(self, block: Triangular<'_, T>, x: &mut [T], m: usize, step: usize) {
+        complex::substitute(block, x, m, step);
+    }
+    #[inline(always)]
+    fn eliminate<T: Large>(self, columns: &mut [T], m: usize, top: usize, pivots: &mut [usize]) {
+        complex::eliminate(columns, m, top, pivots);
     }
     #[inline(always)]
     fn determinant<V: Numbers>(self, lu: &[V], n: usize, sign: V, y: &mut [&mut [V]]) {

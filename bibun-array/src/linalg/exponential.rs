@@ -1,8 +1,7 @@
 //! The exponential of matrices.
 
-#[cfg(feature = "linalg")]
-use super::batch::Large;
-use super::batch::{Results, Rule, TINY, run};
+use super::batch::{Large, Results, Rule, TINY, run};
+use super::blocked;
 use super::entries::{Entry, Field, with_field};
 use super::expect_square_entries;
 use super::lu::{eliminate, substitute};
@@ -199,20 +198,20 @@ impl<F: Field> Rule for Exponential<F> {
         exponential::<F, V>(x[0], n, y, memory, multiply::<F, V>, solve);
     }
 
-    #[cfg(feature = "linalg")]
     fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], _: &mut [&mut [i64]]) {
         let Self(n, field) = *self;
         let width = F::WIDTH * n;
         let mut memory = vec![T::of(0.0); 6 * n * width];
         let solve = |a: &mut [T], b: &[T], y: &mut [T]| {
             let mut rows = vec![0; n];
-            field.factor(a, n, n, &mut rows);
+            blocked::lu(field, a, n, n, &mut rows);
             for (y, &row) in y.chunks_exact_mut(width).zip(&rows) {
                 y.copy_from_slice(&b[row as usize * width..][..width]);
             }
             super::lu::solve_large(field, a, n, y, n);
         };
-        let multiply = |a: &[T], b: &[T], y: &mut [T], n: usize| field.multiply(a, b, y, n);
+        let multiply =
+            |a: &[T], b: &[T], y: &mut [T], n: usize| blocked::multiply_squares(field, a, b, y, n);
         exponential::<F, T>(x[0], n, y[0], &mut memory, multiply, solve);
     }
 }

@@ -1,6 +1,7 @@
 //! Triangular factors of any matrices, and the systems of equations that they solve.
 
 use super::batch::{Large, Results, Rule, TINY, run};
+use super::blocked;
 use super::entries::{Entry, Field, with_field};
 use super::numbers::Numbers;
 use super::triangular::{Equations, Triangle};
@@ -191,7 +192,7 @@ pub(super) fn substitute<F: Field, V: Numbers>(lu: &[V], n: usize, x: &mut [V], 
 /// [`substitute`] for large matrices.
 pub(super) fn solve_large<F: Field, T: Large>(field: F, lu: &[T], n: usize, x: &mut [T], m: usize) {
     for equations in triangles(lu, n, false) {
-        field.solve(equations, x, m);
+        equations.solve(field, x, m);
     }
 }
 
@@ -248,7 +249,7 @@ impl<F: Field> Rule for Lu<F> {
     fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], integers: &mut [&mut [i64]]) {
         let Self { m, n, .. } = *self;
         y[0].copy_from_slice(x[0]);
-        self.field.factor(y[0], m, n, integers[0]);
+        blocked::lu(self.field, y[0], m, n, integers[0]);
         integers[1][0] = info_of::<F, T>(y[0], m, n).to_f64() as i64;
     }
 }
@@ -330,7 +331,7 @@ impl<F: Field> LuSolve<F> {
         }
         let mut memory = b.to_vec();
         for equations in triangles(lu, n, true) {
-            self.field.solve(equations, &mut memory, m);
+            equations.solve(self.field, &mut memory, m);
         }
         for i in 0..n {
             T::scatter_row(&memory[i * width..][..width], width, rows[i], out);
@@ -381,7 +382,7 @@ impl<F: Field> Rule for Solve<F> {
     fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], integers: &mut [&mut [i64]]) {
         let n = self.0.n;
         let (mut lu, mut rows) = (x[0].to_vec(), vec![0; n]);
-        self.0.field.factor(&mut lu, n, n, &mut rows);
+        blocked::lu(self.0.field, &mut lu, n, n, &mut rows);
         let rows: Vec<T> = rows.iter().map(|&row| T::of(row as f64)).collect();
         self.0.substitute_large([&lu, &rows, x[1]], y[0]);
         integers[0][0] = info_of::<F, T>(&lu, n, n).to_f64() as i64;
@@ -450,7 +451,7 @@ impl<F: Field> Rule for Inverse<F> {
     fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], integers: &mut [&mut [i64]]) {
         let n = self.0;
         let (mut lu, mut rows) = (x[0].to_vec(), vec![0; n]);
-        self.1.factor(&mut lu, n, n, &mut rows);
+        blocked::lu(self.1, &mut lu, n, n, &mut rows);
         for (i, &row) in rows.iter().enumerate() {
             y[0][F::WIDTH * (i * n + row as usize)] = T::of(1.0);
         }

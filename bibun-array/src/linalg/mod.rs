@@ -3,21 +3,20 @@
 //! All of it is computed on the CPU, in f32 or f64, elimination and exponentials also for complex numbers: small matrices in
 //! groups, of which each has a lane of vector instructions; others one after the other, by products of blocks: triangular
 //! and orthogonal factors (`blocked`, `reflections`); eigenvectors and singular vectors by reflections that leave two
-//! diagonals (`tridiagonal`, `bidiagonal`), whose vectors are found by dividing them (`divide`). Factors of complex
-//! matrices, and exponentials, are computed by the crate `faer` if the feature `linalg` is on. The dtype and the sizes of
-//! one matrix alone decide which. Threads share the matrices of a batch, or one large matrix.
+//! diagonals (`tridiagonal`, `bidiagonal`), whose vectors are found by dividing them (`divide`). Products of
+//! complex matrices are those of real ones (`complex`). The dtype and the sizes of one matrix alone decide which of
+//! this is done. Threads share the matrices of a batch, or one large matrix.
 
 mod batch;
 mod bidiagonal;
 mod blocked;
 mod cholesky;
+mod complex;
 mod determinant;
 mod divide;
 mod eigh;
 mod entries;
 mod exponential;
-#[cfg(feature = "linalg")]
-mod large;
 mod lu;
 mod numbers;
 mod passes;

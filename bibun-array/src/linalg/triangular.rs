@@ -1,6 +1,7 @@
 //! Systems of linear equations with triangular matrices.
 
 use super::batch::{Large, Results, Rule, TINY, run};
+use super::blocked::Triangular;
 use super::entries::{Entry, Field, with_field};
 use super::numbers::Numbers;
 use crate::{Array, DType, Error, raise};
@@ -140,6 +141,20 @@ impl<V: Numbers> Equations<'_, V> {
     }
 }
 
+impl<T: Large> Equations<'_, T> {
+    /// Solves those of a large triangle in place, for right sides of m columns.
+    pub(super) fn solve<F: Field>(&self, field: F, x: &mut [T], m: usize) {
+        let mut memory = Vec::new();
+        let triangular = Triangular {
+            n: self.n,
+            matrix: field.left(self.matrix, self.n, self.transposed, &mut memory),
+            triangle: self.triangle,
+            has_ones: self.has_ones,
+        };
+        triangular.solve_in(field, x, m, F::WIDTH * m);
+    }
+}
+
 #[derive(Clone)]
 struct Solve<F> {
     n: usize,
@@ -185,7 +200,7 @@ impl<F: Field> Rule for Solve<F> {
 
     fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], _: &mut [&mut [i64]]) {
         y[0].copy_from_slice(x[1]);
-        self.field.solve(self.equations(x[0]), y[0], self.m);
+        self.equations(x[0]).solve(self.field, y[0], self.m);
     }
 }
 

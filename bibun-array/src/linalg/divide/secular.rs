@@ -308,7 +308,7 @@ impl<const SQUARES: bool> NullaryFnOnce for Weights<'_, SQUARES> {
                 let gap = difference::<SQUARES>(pole, own[i], zero);
                 let gap = if pole == own[i] { one } else { gap };
                 let apart = difference::<SQUARES>(own[i], origin, distance);
-                squares[i] = squares[i] * (apart / gap);
+                squares[i] *= apart / gap;
             }
         }
         for (weight, square) in weights.iter_mut().zip(squares) {

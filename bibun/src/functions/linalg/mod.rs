@@ -2,8 +2,7 @@
 //!
 //! Matrices are the last two axes; all axes in front are those of a batch. Names are those of `numpy.linalg`. All
 //! functions have derivatives of any order in both directions, except where their documentation says which do not
-//! exist, and work under `vmap` and in compiled functions. They are computed on the CPU: with the feature `linalg`,
-//! factors of large complex matrices and products for `expm` by the crate `faer`.
+//! exist, and work under `vmap` and in compiled functions. They are computed on the CPU.
 
 mod cholesky;
 mod determinant;
