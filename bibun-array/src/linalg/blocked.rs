@@ -36,20 +36,6 @@ pub(super) fn row_step(n: usize) -> usize {
     (n.div_ceil(TILE) | 1) * TILE
 }
 
-/// Calls a function with all indices of a matrix, tile by tile.
-#[cfg(feature = "linalg")]
-pub(super) fn for_tiles(m: usize, n: usize, mut each: impl FnMut(usize, usize)) {
-    for i in (0..m).step_by(TILE) {
-        for j in (0..n).step_by(TILE) {
-            for i in i..(i + TILE).min(m) {
-                for j in j..(j + TILE).min(n) {
-                    each(i, j);
-                }
-            }
-        }
-    }
-}
-
 /// Returns the transpose of a tile, whose columns are then rows. Lines are read whole: those of rows that are a power
 /// of two apart push each other out of the cache.
 #[inline(always)]

@@ -1,10 +1,8 @@
 //! Linear algebra: factorisations of matrices, with any axes of a batch in front.
 //!
 //! All of it is computed on the CPU, in f32 or f64, elimination and exponentials also for complex numbers: small matrices in
-//! groups, of which each has a lane of vector instructions; others one after the other: triangular
-//! and orthogonal factors by products of blocks, eigenvectors and singular vectors by the crate `faer` if the feature
-//! `linalg` is on, else by the loops of the
-//! small ones. The dtype and the sizes of one matrix alone decide which. Threads share the matrices of a batch,
+//! groups, of which each has a lane of vector instructions; others one after the other, by products of blocks, but
+//! singular vectors by the crate `faer` if the feature `linalg` is on, else by the loops of the small ones. The dtype and the sizes of one matrix alone decide which. Threads share the matrices of a batch,
 //! or one large matrix.
 
 mod batch;
