@@ -6,7 +6,7 @@ use bibun_array::linalg::{
     Spectral, TINY, Triangle, cholesky, determinants, eigh, eigvalsh, expm, inv, lu_factor,
     lu_solve, qr, solve, spectral, svd, svdvals, triangular_solve,
 };
-use bibun_array::{Array, DType, Generator, Index, Shape, matmul};
+use bibun_array::{Array, DType, Generator, Index, Shape, concat, matmul};
 
 const SIZES: [usize; 10] = [0, 1, 2, 3, 5, 8, 16, 17, 33, 150];
 
@@ -45,9 +45,14 @@ fn expect_close(a: &Array, b: &Array, n: usize) {
 }
 
 fn random(seed: u64, shape: impl Into<Shape>, dtype: DType) -> Array {
-    Generator::new(seed)
-        .uniform(shape.into(), -1.0, 1.0, DType::F64)
-        .cast(dtype)
+    let shape: Shape = shape.into();
+    let two = dtype.is_complex().then_some(2);
+    let shape: Shape = shape.iter().copied().chain(two).collect();
+    let numbers = Generator::new(seed).uniform(shape, -1.0, 1.0, DType::F64);
+    match dtype.is_complex() {
+        true => numbers.cast(dtype.to_real()).view_as_complex(),
+        false => numbers.cast(dtype),
+    }
 }
 
 fn identity(batch: usize, n: usize, dtype: DType) -> Array {
@@ -596,13 +601,16 @@ fn roots_and_logarithms_undo() {
 #[test]
 fn the_batch_changes_no_bits() {
     for n in [3, 16, 18] {
-        for dtype in [DType::F32, DType::F64] {
+        for dtype in [DType::F32, DType::F64, DType::C64, DType::C128] {
             let a = random(11, [21, n, n], dtype);
             let all = |a: &Array| -> Vec<Array> {
                 let batch = a.shape()[0];
-                let [l, _] = cholesky(&positive(a, batch, n));
                 let [lu, rows, _] = lu_factor(a);
                 let [y, _] = inv(a);
+                if dtype.is_complex() {
+                    return vec![lu, rows, y, expm(a)];
+                }
+                let [l, _] = cholesky(&positive(a, batch, n));
                 let [w, v, _] = eigh(a);
                 let [u, s, vt, _] = svd(a, false);
                 let [q, r] = qr(a, false);
@@ -639,11 +647,37 @@ fn badly_scaled(a: &Array, n: usize) -> Array {
     a * scale.expand_dims(-1) * scale
 }
 
-/// Whether no element of `a - b` is larger than rounding of sums of n such products makes it, where `sizes` are the sums of
-/// the absolute values.
+/// Each of two parts of a complex matrix.
+fn parts(x: &Array) -> [Array; 2] {
+    let x = x.view_as_real();
+    [0, 1].map(|part| x.slice(&[Index::ALL, Index::ALL, Index::ALL, Index::from(part)]))
+}
+
+/// Matrices of f64 that multiply as these do: complex numbers are `[[re, -im], [im, re]]`.
+fn wide(x: &Array) -> Array {
+    if !x.dtype().is_complex() {
+        return x.cast(DType::F64);
+    }
+    let [re, im] = parts(x).map(|x| x.cast(DType::F64));
+    let [above, below] = [[&re, &-&im], [&im, &re]].map(|row| concat(&row, -1));
+    concat(&[&above, &below], -2)
+}
+
+/// What bounds sums of products of absolute values, for matrices like those of [`wide`].
+fn sizes(x: &Array) -> Array {
+    if !x.dtype().is_complex() {
+        return wide(x).abs();
+    }
+    let [re, im] = parts(x).map(|x| x.cast(DType::F64).abs());
+    let row = concat(&[&(&re + &im), &(&re + &im)], -1);
+    concat(&[&row, &row], -2)
+}
+
+/// Whether no element of `a - b` is larger than rounding of sums of n such products makes it, in this dtype, where `sizes`
+/// are the sums of the absolute values.
 #[track_caller]
-fn expect_rounded(a: &Array, b: &Array, sizes: &Array, n: usize) {
-    let epsilon = match b.dtype() == DType::F32 {
+fn expect_rounded(a: &Array, b: &Array, sizes: &Array, n: usize, dtype: DType) {
+    let epsilon = match dtype == DType::F32 || dtype == DType::C64 {
         true => f64::from(f32::EPSILON),
         false => f64::EPSILON,
     };
@@ -654,42 +688,75 @@ fn expect_rounded(a: &Array, b: &Array, sizes: &Array, n: usize) {
     }
 }
 
+/// The rows of two matrices `[n, m]` that factors are those of.
+fn exchanged(x: &Array, rows: &Array, [n, m]: [usize; 2]) -> Array {
+    let width = if x.dtype().is_complex() { 2 * m } else { m };
+    let numbers = match x.dtype().is_complex() {
+        true => x.view_as_real(),
+        false => x.clone(),
+    };
+    let (all, rows) = (numbers.to_vec::<f64>(), rows.to_vec::<i64>());
+    let chosen = (rows.iter().enumerate())
+        .flat_map(|(i, &row)| all[(i / n * n + row as usize) * width..][..width].to_vec());
+    let chosen = Array::from_vec(chosen.collect::<Vec<_>>(), numbers.shape().clone());
+    match x.dtype().is_complex() {
+        true => chosen.view_as_complex(),
+        false => chosen,
+    }
+}
+
+fn expect_factors(n: usize, dtype: DType) {
+    let a = random(21, [2, n, n], dtype);
+    for a in [a.clone(), badly_scaled(&a, n)] {
+        let [lu, rows, info] = lu_factor(&a);
+        assert_eq!(info.to_vec::<i64>(), [0, 0]);
+        let l = &lu.tril(-1) + &Array::eye(n, dtype);
+        let u = lu.triu(0);
+        // Of complex numbers, pivots have the largest sum of both parts.
+        let most = if dtype.is_complex() { 1.4143 } else { 1.0 };
+        assert!(wide(&l).to_vec::<f64>().iter().all(|l| l.abs() <= most));
+        let (product, of_product) = (matmul(&wide(&l), &wide(&u)), matmul(&sizes(&l), &sizes(&u)));
+        let expected = wide(&exchanged(&a, &rows, [n, n]));
+        expect_rounded(&product, &expected, &of_product, n, dtype);
+
+        let b = random(22, [2, n, 5], dtype);
+        let x = lu_solve(&lu, &rows, &b, false);
+        let expected = wide(&exchanged(&b, &rows, [n, 5]));
+        let of_solution = matmul(&of_product, &sizes(&x));
+        expect_rounded(
+            &matmul(&product, &wide(&x)),
+            &expected,
+            &of_solution,
+            3 * n,
+            dtype,
+        );
+        // The transposed factors of the transposed product, whose result has these rows.
+        let x = exchanged(&lu_solve(&lu, &rows, &b, true), &rows, [n, 5]).cast(dtype);
+        let [l, u] = [&l, &u].map(transposed);
+        let (product, of_product) = (matmul(&wide(&u), &wide(&l)), matmul(&sizes(&u), &sizes(&l)));
+        let of_solution = matmul(&of_product, &sizes(&x));
+        expect_rounded(
+            &matmul(&product, &wide(&x)),
+            &wide(&b),
+            &of_solution,
+            3 * n,
+            dtype,
+        );
+    }
+}
+
 #[test]
 fn residuals_of_factors_are_rounding_element_by_element() {
-    let wide = |x: &Array| x.cast(DType::F64);
     for_orders(|n, dtype| {
-        let a = random(21, [2, n, n], dtype);
-        for a in [a.clone(), badly_scaled(&a, n)] {
-            let [lu, rows, info] = lu_factor(&a);
-            assert_eq!(info.to_vec::<i64>(), [0, 0]);
-            let l = wide(&lu.tril(-1)) + Array::eye(n, DType::F64);
-            let u = wide(&lu.triu(0));
-            assert!(l.to_vec::<f64>().iter().all(|l| l.abs() <= 1.0));
-            let (all, rows) = (a.to_vec::<f64>(), rows.to_vec::<i64>());
-            let exchanged = (rows.iter().enumerate())
-                .flat_map(|(i, &row)| all[(i / n * n + row as usize) * n..][..n].to_vec());
-            let exchanged = Array::from_vec(exchanged.collect::<Vec<_>>(), [2, n, n]).cast(dtype);
-            let sizes = matmul(&l.abs(), &u.abs());
-            expect_rounded(&matmul(&l, &u), &exchanged, &sizes, n);
-
-            let b = random(22, [2, n, 3], dtype);
-            let x = lu_solve(&lu, &Array::from_vec(rows, [2, n]), &b, false);
-            let sizes = matmul(&sizes, &wide(&x).abs());
-            let all = b.to_vec::<f64>();
-            let found = matmul(&matmul(&l, &u), &wide(&x));
-            let order = lu_factor(&a)[1].to_vec::<i64>();
-            let exchanged = (order.iter().enumerate())
-                .flat_map(|(i, &row)| all[(i / n * n + row as usize) * 3..][..3].to_vec());
-            let exchanged = Array::from_vec(exchanged.collect::<Vec<_>>(), [2, n, 3]).cast(dtype);
-            expect_rounded(&found, &exchanged, &sizes, 3 * n);
-        }
+        expect_factors(n, dtype);
+        expect_factors(n, dtype.to_complex());
         let a = positive(&random(23, [2, n, n], dtype), 2, n);
         for a in [a.clone(), badly_scaled(&a, n)] {
             let [l, info] = cholesky(&a);
             assert_eq!(info.to_vec::<i64>(), [0, 0]);
             let l = wide(&l);
             let sizes = matmul(&l.abs(), &transposed(&l.abs()));
-            expect_rounded(&matmul(&l, &transposed(&l)), &a, &sizes, n);
+            expect_rounded(&matmul(&l, &transposed(&l)), &a, &sizes, n, dtype);
         }
     });
 }
@@ -711,14 +778,27 @@ fn what_has_no_factors_is_told_wherever_it_is() {
                 expected[place] = of_lu;
                 assert_eq!(lu_factor(&a)[2].to_vec::<i64>(), expected, "{n}");
             }
-            // A column of zeros stays one.
-            let mut a = a.clone();
-            let column = [Index::from(place), Index::ALL, Index::from(at)];
-            a.assign(&column, &Array::from(0.0).cast(dtype));
-            let mut expected = [0; 3];
-            expected[place] = at as i64 + 1;
-            assert_eq!(lu_factor(&a)[2].to_vec::<i64>(), expected, "{n}");
-            assert_eq!(inv(&a)[1].to_vec::<i64>(), expected, "{n}");
+            let turned = &a.cast(dtype.to_complex()) * &random(27, [n, 1], dtype.to_complex());
+            for a in [&a, &turned] {
+                // A column of zeros stays one.
+                let mut a = a.clone();
+                let column = [Index::from(place), Index::ALL, Index::from(at)];
+                a.assign(&column, &Array::from(0.0).cast(a.dtype()));
+                let mut expected = [0; 3];
+                expected[place] = at as i64 + 1;
+                assert_eq!(lu_factor(&a)[2].to_vec::<i64>(), expected, "{n}");
+                assert_eq!(inv(&a)[1].to_vec::<i64>(), expected, "{n}");
+            }
+            for fault in [f64::NAN, f64::INFINITY] {
+                let mut numbers = turned.view_as_real().to_row_major();
+                let part = Index::from(usize::from(fault.is_nan()));
+                let position = [Index::from(place), Index::from(at), Index::from(at), part];
+                numbers.assign(&position, &Array::from(fault).cast(dtype));
+                let [.., info] = lu_factor(&numbers.view_as_complex());
+                let mut expected = [0; 3];
+                expected[place] = -1;
+                assert_eq!(info.to_vec::<i64>(), expected, "{n}");
+            }
         }
     });
 }
@@ -730,25 +810,29 @@ fn threads_and_layouts_change_no_bits() {
         pool.build().expect("a pool")
     });
     for (batch, n) in [(30, 5), (3, 63), (1, 129), (1, 257), (2, 257), (1, 390)] {
-        for dtype in [DType::F32, DType::F64] {
+        for dtype in [DType::F32, DType::F64, DType::C64, DType::C128] {
             let a = random(25, [batch, n, n], dtype);
             let b = random(26, [batch, n, 40], dtype);
             let turned = transposed(&transposed(&a).to_row_major());
             let all = |a: &Array| -> Vec<Array> {
-                let [l, _] = cholesky(&positive(a, batch, n));
                 let [lu, rows, _] = lu_factor(a);
                 let x = lu_solve(&lu, &rows, &b, false);
                 let back = lu_solve(&lu, &rows, &b, true);
-                let y = triangular_solve(&l, &b, Triangle::Lower);
+                let y = triangular_solve(&lu, &b, Triangle::Upper);
                 let [z, _] = inv(a);
                 let [solved, _] = solve(a, &b, true);
+                let power = expm(&(a * (1.0 / n as f64)));
+                let of_any = vec![lu, rows, x, back, y, z, solved, power];
+                if dtype.is_complex() {
+                    return of_any;
+                }
+                let [l, _] = cholesky(&positive(a, batch, n));
                 let [q, r] = qr(a, false);
                 let [w, v, _] = eigh(a);
                 let [alone, _] = eigvalsh(a);
                 let [u, s, vt, _] = svd(a, false);
                 let [values, _] = svdvals(a);
-                let first = vec![lu, rows, x, back, y, z, l, solved, q, r];
-                [first, vec![w, v, alone, u, s, vt, values]].concat()
+                [of_any, vec![l, q, r, w, v, alone, u, s, vt, values]].concat()
             };
             let [one, two] = [0, 1].map(|i| pools[i].install(|| all(&a)));
             let others = [two, all(&a), pools[0].install(|| all(&turned))];

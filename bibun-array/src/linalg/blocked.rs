@@ -26,9 +26,9 @@ pub(super) const TRIANGLE: usize = 16;
 const SYMMETRIC: usize = 32;
 /// The number of rows of a symmetric matrix whose upper part one product updates.
 const STRIP: usize = 128;
-/// The number of columns that are eliminated together before the columns to the right are updated, and of those that
-/// are eliminated by loops.
+/// The number of columns, of numbers, that are eliminated together before the columns to the right are updated.
 const PANEL: usize = 64;
+/// The number of columns that are eliminated by loops, for each number of an entry.
 const COLUMNS: usize = 8;
 
 /// Returns a distance of rows of n elements: those that are a power of two apart push each other out of the cache.
@@ -419,11 +419,11 @@ pub(super) fn lu<F: Field, T: Large>(field: F, a: &mut [T], m: usize, n: usize, 
     for (i, row) in rows.iter_mut().enumerate() {
         *row = i as i64;
     }
-    let (size, step) = (m.min(n), F::WIDTH * n);
-    let mut memory = vec![T::of(0.0); F::WIDTH * PANEL.min(size) * m];
+    let (size, step, most) = (m.min(n), F::WIDTH * n, PANEL / F::WIDTH);
+    let mut memory = vec![T::of(0.0); F::WIDTH * most.min(size) * m];
     let (mut pivots, mut further) = ([0; PANEL], Vec::new());
-    for first in (0..size).step_by(PANEL) {
-        let (count, height) = (PANEL.min(size - first), m - first);
+    for first in (0..size).step_by(most) {
+        let (count, height) = (most.min(size - first), m - first);
         let (width, pivots) = (F::WIDTH * count, &mut pivots[..count]);
         // Its columns are neighbours in memory.
         let panel = &mut memory[..width * height];
@@ -475,10 +475,11 @@ fn eliminate<F: Field, T: Large>(
     pivots: &mut [usize],
 ) {
     let count = pivots.len();
-    if count <= COLUMNS {
+    let most = F::WIDTH * COLUMNS;
+    if count <= most {
         return Arch::new().dispatch(Eliminate(field, columns, m, top, pivots));
     }
-    let half = (count / 2).next_multiple_of(COLUMNS);
+    let half = (count / 2).next_multiple_of(most);
     let others = count - half;
     let (known, width) = (F::WIDTH * half, F::WIDTH * others);
     let (left, right) = columns.split_at_mut(known * m);

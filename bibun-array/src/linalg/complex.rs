@@ -1,8 +1,8 @@
-//! What large matrices of complex numbers are made of: factors of real products, and loops for the last blocks.
+//! What large matrices of complex numbers are made of: factors of products of real numbers, and loops for the last blocks.
 //!
-//! A product of complex matrices is one of real matrices: each number of a row of the left factor, be it a real or an
-//! imaginary part, has a row in the right one, which are its own rows and, each after one of them, these times i. So
-//! sums are those of the definition, and the left factor and the result stay as they are in memory.
+//! A matrix is one of real numbers that has two columns for each of its own, as it lies in memory. The product of two is
+//! that of real matrices, if the right one has two rows for each of its own, too: the row, by which real parts are
+//! multiplied, and that row times i, for imaginary parts. These are the four products of the definition in one sum.
 
 use std::array;
 
@@ -28,14 +28,14 @@ pub(super) fn transposed<'a, T: Large>(a: &[T], n: usize, memory: &'a mut Vec<T>
     memory
 }
 
-/// Returns the right factor of a real product that is the product with these rows.
+/// Returns a matrix with two rows for each of `[m, n]`.
 pub(super) fn right<'a, T: Large>(
     (rows, step): (&[T], usize),
     [m, n]: [usize; 2],
     memory: &'a mut Vec<T>,
 ) -> Matrix<'a, T> {
     memory.resize(4 * m * n, T::of(0.0));
-    for (i, two) in memory.chunks_exact_mut((4 * n).max(1)).enumerate() {
+    for (i, two) in memory.chunks_exact_mut(4 * n).enumerate() {
         let (same, turned) = two.split_at_mut(2 * n);
         same.copy_from_slice(&rows[i * step..][..2 * n]);
         for (turned, same) in turned.chunks_exact_mut(2).zip(same.chunks_exact(2)) {

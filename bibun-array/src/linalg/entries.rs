@@ -24,8 +24,8 @@ pub(super) trait Field: Copy + Send + Sync + 'static {
     fn entries(self, numbers: Array) -> Array;
     /// Returns the shape of an array of numbers.
     fn shape(self, entries: &[usize]) -> Vec<usize>;
-    /// Returns a square matrix of order n, or its transpose, as the left factor of a product of numbers, whose result are
-    /// the numbers of the product of entries. It may be in `memory`, as the right one may be.
+    /// Returns a square matrix of order n, or its transpose, as the left factor of a product of numbers. It may be a copy,
+    /// which `memory` then holds.
     fn left<'a, T: Large>(
         self,
         matrix: &'a [T],
@@ -33,7 +33,8 @@ pub(super) trait Field: Copy + Send + Sync + 'static {
         transposed: bool,
         memory: &'a mut Vec<T>,
     ) -> Matrix<'a, T>;
-    /// Returns a matrix `[m, n]`, whose rows are a step apart, as the right factor of such a product.
+    /// Returns a matrix `[m, n]`, whose rows are a step apart, as the right factor of a product of numbers that has the
+    /// numbers of the product of entries. It may be a copy, too.
     fn right<'a, T: Large>(
         self,
         rows: (&'a [T], usize),

@@ -6,6 +6,9 @@ use super::entries::{Entry, Field, with_field};
 use super::numbers::Numbers;
 use crate::{Array, DType, Error, raise};
 
+/// The number of right sides for which loops take less time than a copy of the matrix.
+const FEW: usize = 4;
+
 /// The part of a matrix that counts; the rest is not read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Triangle {
@@ -144,6 +147,10 @@ impl<V: Numbers> Equations<'_, V> {
 impl<T: Large> Equations<'_, T> {
     /// Solves those of a large triangle in place, for right sides of m columns.
     pub(super) fn solve<F: Field>(&self, field: F, x: &mut [T], m: usize) {
+        // The transpose of complex numbers is a copy.
+        if self.transposed && F::WIDTH > 1 && m <= FEW {
+            return self.substitute::<F>(x, m);
+        }
         let mut memory = Vec::new();
         let triangular = Triangular {
             n: self.n,
