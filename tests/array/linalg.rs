@@ -412,6 +412,31 @@ fn singular_vectors_of_any_matrix_are_orthonormal() {
     }
 }
 
+/// Elements of any size, and those that are no numbers, in matrices that are not square.
+#[test]
+fn singular_values_of_long_matrices_scale() {
+    for (m, n) in [(40, 20), (20, 40), (300, 3)] {
+        for (dtype, sizes) in [(DType::F32, [1e-36, 1e38]), (DType::F64, [1e-305, 1.6e308])] {
+            let a = random(33, [m, n], DType::F64) / (m * n) as f64;
+            let expected = svdvals(&a)[0].to_vec::<f64>();
+            for size in sizes {
+                let found = svdvals(&(&a * size).cast(dtype))[0].cast(DType::F64) / size;
+                let expected = Array::from_vec(expected.clone(), [m.min(n)]);
+                expect_near(&found, &expected, m, dtype, "scaled");
+            }
+            for wrong in [f64::NAN, f64::INFINITY] {
+                let mut a = a.cast(dtype);
+                let last = [m - 1, n - 1].map(Index::from);
+                a.assign(&last, &Array::from(wrong).cast(dtype));
+                let [u, s, vt, info] = svd(&a, false);
+                assert_eq!(info.item::<i64>(), -1);
+                let all = [u, s, vt].map(|x| x.to_vec::<f64>()).concat();
+                assert!(all.iter().all(|x| x.is_nan()));
+            }
+        }
+    }
+}
+
 #[test]
 fn singular_vectors_multiply_to_the_matrix() {
     for [m, n] in [
@@ -427,6 +452,10 @@ fn singular_vectors_multiply_to_the_matrix() {
         [17, 17],
         [60, 9],
         [9, 60],
+        [0, 20],
+        [20, 0],
+        [1, 20],
+        [20, 1],
         [90, 70],
         [40, 130],
     ] {

@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 use super::batch::Large;
 use super::blocked::{TILE, divide_by_unit, row_step, subtract_product};
 use super::passes::{ROWS, pass, products};
-use super::reflections::{Reflections, dot, reflection};
+use super::reflections::{Reflect, Reflections, dot};
 use crate::cpu::matmul::Matrix;
 use crate::cpu::{chunks, for_each};
 
@@ -269,20 +269,6 @@ impl<T: Large> Bidiagonal<T> {
                 x,
             });
         });
-    }
-}
-
-/// The reflection that leaves nothing of a vector but its last element.
-struct Reflect<'a, T>(&'a mut [T], &'a mut [T]);
-
-impl<T: Large> NullaryFnOnce for Reflect<'_, T> {
-    type Output = T;
-    #[inline(always)]
-    fn call(self) -> T {
-        let (head, rest) = self.0.split_last_mut().expect("a vector of elements");
-        let (one, axis) = self.1.split_last_mut().expect("as many elements");
-        *one = T::of(1.0);
-        reflection(head, rest, axis)
     }
 }
 

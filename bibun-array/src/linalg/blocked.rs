@@ -181,7 +181,7 @@ fn scaled_product<T: Large>(
 // ----- units
 
 /// Divides numbers by a power of two, such that their squares are neither zero nor infinite, and returns it. There is
-/// none if they are not finite. Their count is one of whole tiles.
+/// none if they are not finite.
 pub(super) fn divide_by_unit<T: Large>(x: &mut [T]) -> Option<T> {
     let largest = Arch::new().dispatch(Largest(x));
     if !Real::is_finite(largest) {
@@ -201,11 +201,16 @@ impl<T: Large> NullaryFnOnce for Largest<'_, T> {
     fn call(self) -> T {
         let zero = T::of(0.0);
         let (mut most, mut none) = ([zero; TILE], [zero; TILE]);
-        for x in self.0.as_chunks::<TILE>().0 {
+        let (whole, rest) = self.0.as_chunks::<TILE>();
+        for x in whole {
             for i in 0..TILE {
                 most[i] = Numbers::max(most[i], Numbers::abs(x[i]));
                 none[i] += x[i] * zero;
             }
+        }
+        for (i, &x) in rest.iter().enumerate() {
+            most[i] = Numbers::max(most[i], Numbers::abs(x));
+            none[i] += x * zero;
         }
         let none = none.into_iter().fold(zero, |sum, x| sum + x);
         most.into_iter().fold(zero, Numbers::max) + none

@@ -235,6 +235,20 @@ impl<T: Large> Reflections<'_, T> {
     }
 }
 
+/// The reflection that leaves nothing of a vector but its last element, and its axis. Returns the factor.
+pub(super) struct Reflect<'a, T>(pub(super) &'a mut [T], pub(super) &'a mut [T]);
+
+impl<T: Large> NullaryFnOnce for Reflect<'_, T> {
+    type Output = T;
+    #[inline(always)]
+    fn call(self) -> T {
+        let (head, rest) = self.0.split_last_mut().expect("a vector of elements");
+        let (one, axis) = self.1.split_last_mut().expect("as many elements");
+        *one = T::of(1.0);
+        reflection(head, rest, axis)
+    }
+}
+
 /// Some neighbouring reflections of a panel.
 struct Axes<'a, T> {
     v: &'a [T],
@@ -318,7 +332,7 @@ impl<T: Large> NullaryFnOnce for Make<'_, T> {
 /// Computes the reflection `I - factor v vᵀ` that leaves nothing of a column but its head, which is written: the factor,
 /// and the axis v but for its head, which is one. Of a column that has nothing to be reflected, the factor is zero.
 #[inline(always)]
-pub(super) fn reflection<T: Large>(head: &mut T, rest: &[T], axis: &mut [T]) -> T {
+fn reflection<T: Large>(head: &mut T, rest: &[T], axis: &mut [T]) -> T {
     let (zero, one) = (T::of(0.0), T::of(1.0));
     let mut unit = one;
     let mut squares = dot(rest, rest);

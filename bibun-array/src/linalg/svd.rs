@@ -5,7 +5,7 @@ use std::mem::take;
 
 use super::batch::{Large, Results, Rule, TINY, run};
 use super::bidiagonal::Bidiagonal;
-use super::blocked::{multiply, transpose};
+use super::blocked::{divide_by_unit, multiply, transpose};
 use super::divide::{Extent, Singular, divide_bidiagonal};
 use super::eigh::{SWEEPS, ascending, normalize_sign, rotate, rotation};
 use super::numbers::{Numbers, Real};
@@ -285,8 +285,18 @@ impl Svd {
             (Some([u, v]), true) => Some([u, v]),
             (Some([u, v]), false) => Some([v, u]),
         };
+        if k == 0 {
+            // All there is are the vectors of the longer side that have no value.
+            if let Some([most, _]) = counts {
+                let long = &mut *y[if is_tall { 0 } else { 2 }];
+                long.iter_mut()
+                    .step_by(most + 1)
+                    .for_each(|x| *x = T::of(1.0));
+            }
+            return Some(());
+        }
         // The longer side has the columns.
-        let tall = match is_tall {
+        let mut tall = match is_tall {
             true => Cow::Borrowed(a),
             false => {
                 let mut turned = vec![zero; m * n];
@@ -295,9 +305,11 @@ impl Svd {
             }
         };
         let width = counts.map_or(k, |[long, _]| long);
-        let mut q = Vec::new();
+        let (mut q, mut unit) = (Vec::new(), T::of(1.0));
         let square = match most > k {
             true => {
+                // Sums of large elements must not be infinite.
+                unit = divide_by_unit(tall.to_mut())?;
                 q = vec![zero; most * width];
                 let mut r = vec![zero; width * k];
                 reflections::qr(&tall, [most, k], width, &mut q, &mut r);
@@ -322,7 +334,7 @@ impl Svd {
         }
         let s = &mut *y[if counts.is_some() { 1 } else { 0 }];
         for (s, &from) in s.iter_mut().zip(order.iter().rev()) {
-            *s = values[from] * form.unit;
+            *s = values[from] * form.unit * unit;
         }
         let Some([of_long, of_short]) = counts else {
             return Some(());

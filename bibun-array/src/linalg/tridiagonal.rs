@@ -16,7 +16,7 @@ use pulp::{Arch, NullaryFnOnce, Simd, WithSimd};
 use super::batch::Large;
 use super::blocked::{TILE, divide_by_unit, multiply, row_step, subtract_product, symmetric_part};
 use super::passes::{ROWS, pass};
-use super::reflections::{Reflections, dot, reflection};
+use super::reflections::{Reflect, Reflections, dot};
 use super::triangular::Triangle;
 use crate::cpu::matmul::Matrix;
 use crate::cpu::{chunks, for_each};
@@ -199,20 +199,6 @@ impl<T: Large> NullaryFnOnce for Change<'_, T> {
         for ((x, &v), &w) in row.iter_mut().zip(v).zip(w) {
             *x -= of_v * w + of_w * v;
         }
-    }
-}
-
-/// The reflection that leaves nothing of a row but its last element.
-struct Reflect<'a, T>(&'a mut [T], &'a mut [T]);
-
-impl<T: Large> NullaryFnOnce for Reflect<'_, T> {
-    type Output = T;
-    #[inline(always)]
-    fn call(self) -> T {
-        let (head, rest) = self.0.split_last_mut().expect("a row of elements");
-        let (one, axis) = self.1.split_last_mut().expect("as many elements");
-        *one = T::of(1.0);
-        reflection(head, rest, axis)
     }
 }
 
