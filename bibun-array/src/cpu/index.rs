@@ -2,6 +2,7 @@
 //! indices add up in their order, whatever the number of threads: each thread owns a part of the
 //! target.
 
+use std::hint::black_box;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -278,42 +279,101 @@ pub(super) fn gather_within<W: Word>(
     let is_outside = AtomicBool::new(false);
     let y = Array::moved(x.dtype(), shape, |out: &mut [W]| {
         for_each_part(out, 1, |first, out| {
+            let mut places = [0; AT_ONCE];
             steps.for_each_run(first, out.len(), |done, start, step, len| {
                 let indices = &indices[first + done..first + done + len];
-                if step == 0 && stride == 1 {
-                    // Elements of one row, in which there is nothing at an index that is out of bounds.
-                    let row = &memory[start..start + size];
-                    let mut is_missing = false;
-                    for (y, &index) in out[done..done + len].iter_mut().zip(indices) {
-                        match row.get(from_front(index, size)) {
-                            Some(&x) => *y = x,
-                            None => is_missing = true,
+                let out = &mut out[done..done + len];
+                if len < FEW {
+                    let starts = (0..len as isize).map(|i| start as isize + i * step);
+                    for ((y, &index), start) in out.iter_mut().zip(indices).zip(starts) {
+                        match from_front(index, size) {
+                            index if index < size => {
+                                *y = memory[(start + index as isize * stride) as usize];
+                            }
+                            _ => is_outside.store(true, Ordering::Relaxed),
                         }
                     }
-                    if is_missing {
+                    return;
+                }
+                if step == 0 && stride == 1 {
+                    bring(&memory[start..start + size], len);
+                }
+                let mut locate = Locate {
+                    indices,
+                    size: size as i64,
+                    stride: stride as i64,
+                    start: start as i64,
+                    step: step as i64,
+                    places: &mut places,
+                };
+                for out in out.chunks_mut(AT_ONCE) {
+                    if Arch::new().dispatch(&mut locate) {
                         is_outside.store(true, Ordering::Relaxed);
+                        return;
                     }
-                    return;
-                }
-                if complaint.is_some() && Arch::new().dispatch(AnyOutside(indices, &bounds)) {
-                    is_outside.store(true, Ordering::Relaxed);
-                    return;
-                }
-                let mut start = start as isize;
-                for (y, &index) in out[done..done + len].iter_mut().zip(indices) {
-                    let index = from_front(index, size) as isize;
-                    *y = memory[(start + index * stride) as usize];
-                    start += step;
+                    for (y, &place) in out.iter_mut().zip(&*locate.places) {
+                        *y = memory[place];
+                    }
                 }
             });
         });
     });
-    if let Some(complaint) = complaint
-        && is_outside.into_inner()
-    {
+    if is_outside.into_inner() {
+        let complaint = complaint.expect("without one, the indices were checked before");
         complain(indices, &bounds, &complaint);
     }
     y
+}
+
+/// Reads a row, of which `count` elements will be used in no order, if that pays.
+// PERF: the processor foresees what is read in order, and each of the others would wait for memory.
+#[inline(always)]
+fn bring<T: Copy>(row: &[T], count: usize) {
+    let line = LINE / size_of::<T>();
+    if count >= row.len() / line {
+        for x in row.iter().step_by(line) {
+            black_box(*x);
+        }
+    }
+}
+
+/// The bytes that come from memory together.
+const LINE: usize = 64;
+
+/// Fewer indices are not worth it to compute their places with vectors.
+const FEW: usize = 64;
+
+/// The number of indices whose places are computed at once.
+const AT_ONCE: usize = 256;
+
+/// The places in memory of the elements that indices stand for: on an axis of `size` elements, `stride` apart, that begins at
+/// `start`, for each index `step` further on.
+struct Locate<'a> {
+    indices: &'a [i64],
+    size: i64,
+    stride: i64,
+    start: i64,
+    step: i64,
+    places: &'a mut [usize; AT_ONCE],
+}
+
+impl NullaryFnOnce for &mut Locate<'_> {
+    type Output = bool;
+    /// Writes the places of the next indices. Returns whether one of these is out of bounds.
+    #[inline(always)]
+    fn call(self) -> bool {
+        let size = self.size;
+        let (own, others) = self.indices.split_at(self.indices.len().min(AT_ONCE));
+        let mut is_outside = false;
+        for (i, (place, &index)) in self.places.iter_mut().zip(own).enumerate() {
+            let from_front = index + if index < 0 { size } else { 0 };
+            is_outside |= from_front.cast_unsigned() >= size.cast_unsigned();
+            *place = (self.start + i as i64 * self.step + from_front * self.stride) as usize;
+        }
+        self.indices = others;
+        self.start += own.len() as i64 * self.step;
+        is_outside
+    }
 }
 
 /// See [`Device::scatter_add`](crate::Device::scatter_add). Checks the indices in the same walk if there is something
@@ -382,6 +442,7 @@ fn written<T: Element>(
         let own = i * picked..(i + 1) * picked;
         let mut is_missing = false;
         if row == 1 {
+            bring(target, picked);
             for (&index, &x) in indices[own.clone()].iter().zip(&value[own]) {
                 match target.get_mut(from_front(index, rows)) {
                     Some(y) => write(y, x),

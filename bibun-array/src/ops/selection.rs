@@ -126,9 +126,18 @@ impl<T: Element> NullaryFnOnce for Selection<'_, T> {
     type Output = ();
     #[inline(always)]
     fn call(self) {
-        let choices = self.condition.iter().zip(self.a.iter().zip(self.b));
-        for (y, (&condition, (&a, &b))) in self.out.iter_mut().zip(choices) {
-            *y = if condition { a } else { b };
+        let Self {
+            condition,
+            a,
+            b,
+            out,
+        } = self;
+        let len = out.len();
+        let (condition, a, b) = (&condition[..len], &a[..len], &b[..len]);
+        for i in 0..len {
+            // PERF: both are read, so that nothing is left to branch on.
+            let (one, other) = (a[i], b[i]);
+            out[i] = if condition[i] { one } else { other };
         }
     }
 }
