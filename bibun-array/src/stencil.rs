@@ -100,8 +100,13 @@ impl Stencil {
         Self::new(self.count(), readers)
     }
 
+    /// The only window on an axis of one element.
+    pub(crate) fn one() -> Self {
+        Self::new(1, [[(0, 1.0)]])
+    }
+
     /// The stencil on two axes joined into one, with the axis of `self` first.
-    fn joined(&self, inner: &Self) -> Self {
+    pub(crate) fn joined(&self, inner: &Self) -> Self {
         let pairs = (0..self.count()).flat_map(|i| (0..inner.count()).map(move |j| (i, j)));
         let stencil = pairs.map(|(i, j)| {
             self.of(i).flat_map(move |(position, weight)| {
@@ -185,7 +190,7 @@ impl Array {
     /// axes. NaN counts as larger than all numbers, and of equal elements the first one is taken.
     ///
     /// # Panics
-    /// Panics if the array has other sizes along these axes, `stencil` is empty, or a window is
+    /// Panics if the array has other sizes along these axes or 2³² elements, `stencil` is empty, or a window is
     /// empty.
     ///
     /// ```
@@ -207,10 +212,11 @@ impl Array {
             let what = "every window must see at least one element";
             raise(Error::invalid("window_max", what));
         }
-        let row = Stencil::new(1, [[(0, 1.0)]]);
-        let rows = others
-            .iter()
-            .fold(row, |rows, stencil| rows.joined(stencil));
+        let rows = (others.iter()).fold(Stencil::one(), |rows, stencil| rows.joined(stencil));
+        if u32::try_from(rows.size.saturating_mul(columns.size)).is_err() {
+            let what = "there are more than 2^32 elements along the axes of the windows";
+            raise(Error::invalid("window_max", what));
+        }
         let in_front = &self.shape()[..first];
         let folded = in_front.iter().copied().chain([rows.size, columns.size]);
         let x = self.reshape(folded.collect::<Shape>());

@@ -1,5 +1,6 @@
 //! Sums and maxima of windows: across an axis by whole rows, along columns last.
 
+use std::array;
 use std::ops::{Add, Mul};
 
 use pulp::{Arch, NullaryFnOnce};
@@ -8,6 +9,9 @@ use super::index::spread;
 use super::threads::{chunks, for_each};
 use super::worth_threads;
 use crate::{Array, Element, Scalar, Stencil};
+
+/// The number of elements that are compared together, if rows are long.
+const LANES: usize = 16;
 
 /// Elements that can be weighted.
 pub(super) trait Weighted: Element + Add<Output = Self> + Mul<Output = Self> {}
@@ -117,6 +121,13 @@ pub(super) fn window_max<T: Element + PartialOrd>(
     let shape = (x.shape().replaced(last - 1, rows.count())).replaced(last, columns.count());
     let x = spread(x);
     let x = x.host_slice::<T>();
+    // All of a small plane is one row: loops over a few columns take longer than they save.
+    let is_small = rows.size().max(columns.size()) < LANES;
+    let joined = is_small.then(|| (Stencil::one(), rows.joined(columns)));
+    let (rows, columns) = joined
+        .as_ref()
+        .map_or((rows, columns), |(one, all)| (one, all));
+    let ranked = ranked(columns);
     let mut positions = None;
     let y = Array::filled_by(shape.clone(), |out: &mut [T]| {
         positions = Some(Array::filled_by(shape, |at: &mut [i64]| {
@@ -135,7 +146,9 @@ pub(super) fn window_max<T: Element + PartialOrd>(
                     at,
                     first,
                     rows,
-                    columns,
+                    width: columns.size(),
+                    columns: &ranked,
+                    count: columns.count(),
                 });
             };
             let part = part(all, work) * row;
@@ -153,6 +166,19 @@ pub(super) fn window_max<T: Element + PartialOrd>(
     (y, positions.expect("filled along with the values"))
 }
 
+/// The columns of all windows by their rank: first the first ones, then the second ones, and so on. A window with fewer has its
+/// last one again.
+fn ranked(columns: &Stencil) -> Vec<Vec<u32>> {
+    let count = columns.count();
+    let own = |i: usize| &columns.positions()[columns.range(i)];
+    let most = (0..count).map(|i| own(i).len()).max().unwrap_or(0);
+    let ranks = (0..most).map(|rank| {
+        let place = |i: usize| own(i)[rank.min(own(i).len() - 1)] as u32;
+        (0..count).map(place).collect()
+    });
+    ranks.collect()
+}
+
 struct Max<'a, T> {
     x: &'a [T],
     out: &'a mut [T],
@@ -160,18 +186,114 @@ struct Max<'a, T> {
     /// The number of the first row of `out` among all rows.
     first: usize,
     rows: &'a Stencil,
-    columns: &'a Stencil,
+    /// The number of columns.
+    width: usize,
+    /// See [`ranked`].
+    columns: &'a [Vec<u32>],
+    /// The number of windows along a row.
+    count: usize,
+}
+
+/// The largest elements so far, and their positions.
+struct Largest<T> {
+    values: Vec<T>,
+    positions: Vec<u32>,
+}
+
+impl<T: Element + PartialOrd> Largest<T> {
+    fn new(len: usize) -> Self {
+        Self {
+            values: vec![T::default(); len],
+            positions: vec![0; len],
+        }
+    }
+
+    /// Writes the largest elements of some rows, from a column on.
+    #[inline(always)]
+    fn over<'a, const N: usize>(
+        &mut self,
+        column: usize,
+        numbers: &[usize],
+        row: impl Fn(usize) -> &'a [T],
+    ) {
+        let elements = |number: usize| -> &[T; N] {
+            let all = row(number)[column..].first_chunk();
+            all.expect("the columns are those of the row")
+        };
+        let position = |number: usize| (number * row(number).len() + column) as u32;
+        let mut values = *elements(numbers[0]);
+        let mut positions: [u32; N] = array::from_fn(|i| position(numbers[0]) + i as u32);
+        for &number in &numbers[1..] {
+            let (x, at) = (elements(number), position(number));
+            for i in 0..N {
+                let take = (x[i] > values[i]) | (is_nan(x[i]) & !is_nan(values[i]));
+                values[i] = if take { x[i] } else { values[i] };
+                positions[i] = if take { at + i as u32 } else { positions[i] };
+            }
+        }
+        self.values[column..][..N].copy_from_slice(&values);
+        self.positions[column..][..N].copy_from_slice(&positions);
+    }
+
+    /// Takes the elements of others at these places.
+    #[inline(always)]
+    fn pick(&mut self, others: &Self, places: &[u32]) {
+        let len = others.values.len();
+        let (values, positions) = (&others.values[..len], &others.positions[..len]);
+        let own = self.values.iter_mut().zip(&mut self.positions);
+        for ((x, at), &place) in own.zip(places) {
+            (*x, *at) = (values[place as usize], positions[place as usize]);
+        }
+    }
+
+    /// Takes what is larger in others, or as large and before.
+    // PERF: loops of whole vectors, without a branch.
+    #[inline(always)]
+    fn take<const N: usize>(&mut self, others: &Self) {
+        let (values, _) = self.values.as_chunks_mut::<N>();
+        let (positions, _) = self.positions.as_chunks_mut::<N>();
+        let (x, _) = others.values.as_chunks::<N>();
+        let (at, _) = others.positions.as_chunks::<N>();
+        let own = values.iter_mut().zip(positions);
+        for ((values, positions), (x, at)) in own.zip(x.iter().zip(at)) {
+            for i in 0..N {
+                let before = at[i] < positions[i];
+                let take = (x[i] > values[i])
+                    | ((x[i] == values[i]) & before)
+                    | (is_nan(x[i]) & (!is_nan(values[i]) | before));
+                values[i] = if take { x[i] } else { values[i] };
+                positions[i] = if take { at[i] } else { positions[i] };
+            }
+        }
+    }
 }
 
 impl<T: Element + PartialOrd> NullaryFnOnce for Max<'_, T> {
     type Output = ();
     #[inline(always)]
     fn call(self) {
-        let Self { rows, columns, .. } = self;
-        let (width, count) = (columns.size(), columns.count());
-        // The largest element of each column in the rows of a window, and the number of its row.
-        let mut largest = vec![T::default(); width];
-        let mut row_of = vec![0u32; width];
+        match self.width < LANES {
+            true => self.by::<{ LANES / 4 }>(),
+            false => self.by::<LANES>(),
+        }
+    }
+}
+
+impl<T: Element + PartialOrd> Max<'_, T> {
+    /// Compares N elements at a time.
+    #[inline(always)]
+    fn by<const N: usize>(self) {
+        let Self {
+            rows,
+            width,
+            columns,
+            count,
+            ..
+        } = self;
+        // The largest element of each column in the rows of a window.
+        let mut of_rows = Largest::new(width);
+        let wide = count.next_multiple_of(N);
+        let (mut largest, mut others) = (Largest::new(wide), Largest::new(wide));
         let windows = (self.out.chunks_exact_mut(count)).zip(self.at.chunks_exact_mut(count));
         for (i, (out, at)) in windows.enumerate() {
             let (block, window) = (
@@ -180,35 +302,21 @@ impl<T: Element + PartialOrd> NullaryFnOnce for Max<'_, T> {
             );
             let window = &rows.positions()[rows.range(window)];
             let row = |at: usize| &self.x[(block * rows.size() + at) * width..][..width];
-            largest.copy_from_slice(row(window[0]));
-            row_of.fill(0);
-            for (k, &at) in window.iter().enumerate().skip(1) {
-                let best = largest.iter_mut().zip(&mut row_of);
-                for ((best, of), &x) in best.zip(row(at)) {
-                    let take = (x > *best) | (is_nan(x) & !is_nan(*best));
-                    *best = if take { x } else { *best };
-                    *of = if take { k as u32 } else { *of };
+            for start in (0..width).step_by(N) {
+                // The last vector begins so early that it is whole, if there is one.
+                match width.checked_sub(N) {
+                    Some(last) => of_rows.over::<N>(start.min(last), window, row),
+                    None => (0..width).for_each(|i| of_rows.over::<1>(i, window, row)),
                 }
             }
-            let mut begin = 0;
-            for ((y, at), &end) in out.iter_mut().zip(at).zip(columns.ends()) {
-                let stencil = &columns.positions()[begin..end];
-                let mut column = stencil[0];
-                let (mut best, mut of) = (largest[column], row_of[column]);
-                for &other in &stencil[1..] {
-                    let (x, row) = (largest[other], row_of[other]);
-                    // Of equal elements in several columns, the one in the first row comes first.
-                    let before = row < of;
-                    let take = (x > best)
-                        | ((x == best) & before)
-                        | (is_nan(x) & (!is_nan(best) | before));
-                    best = if take { x } else { best };
-                    of = if take { row } else { of };
-                    column = if take { other } else { column };
-                }
-                *y = best;
-                *at = (window[of as usize] * width + column) as i64;
-                begin = end;
+            largest.pick(&of_rows, &columns[0]);
+            for places in &columns[1..] {
+                others.pick(&of_rows, places);
+                largest.take::<N>(&others);
+            }
+            out.copy_from_slice(&largest.values[..count]);
+            for (y, &at) in at.iter_mut().zip(&largest.positions) {
+                *y = i64::from(at);
             }
         }
     }
