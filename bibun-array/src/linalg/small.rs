@@ -1,0 +1,199 @@
+//! Eigenvectors and singular vectors of small matrices, by operations that are the same for all matrices of a group.
+//!
+//! Reflections leave two diagonals, which sweeps of rotations make one. Each matrix has its own blocks, where nothing
+//! beside the diagonal is negligible: a sweep goes through the blocks of all, and elsewhere its rotations do nothing.
+//!
+//! Vectors are rows, and every element of one stays in memory while a sweep goes through all of them.
+
+mod singular;
+mod symmetric;
+
+pub(super) use singular::{Bidiagonal, singular};
+pub(super) use symmetric::{Tridiagonal, symmetric};
+
+use super::NOT_A_NUMBER;
+use super::numbers::Numbers;
+
+/// More sweeps than any value needs.
+const SWEEPS: usize = 60;
+/// The number of columns that a sweep rotates at once.
+const COLUMNS: usize = 4;
+
+/// Returns the largest absolute value rounded to a power of two, divided by which no square of a matrix overflows.
+#[inline(always)]
+fn unit<V: Numbers>(x: &[V]) -> V {
+    let mut largest = V::least() * V::epsilon();
+    for x in x {
+        largest = largest.max(x.abs());
+    }
+    largest.binade()
+}
+
+#[inline(always)]
+fn dot<V: Numbers>(x: &[V], y: &[V]) -> V {
+    let mut sum = V::of(0.0);
+    for (&x, &y) in x.iter().zip(y) {
+        sum = sum + x * y;
+    }
+    sum
+}
+
+/// Adds a multiple of a vector.
+#[inline(always)]
+fn add<V: Numbers>(x: &mut [V], factor: V, y: &[V]) {
+    for (x, &y) in x.iter_mut().zip(y) {
+        *x = *x + factor * y;
+    }
+}
+
+/// Makes a vector the axis of the reflection `1 - factor axis axisᵀ` that leaves of it only the element `head`. Returns
+/// what this element becomes, and the factor. There is no reflection where the others are negligible.
+#[inline(always)]
+fn reflection<V: Numbers>(axis: &mut [V], head: usize) -> [V; 2] {
+    let (zero, one) = (V::of(0.0), V::of(1.0));
+    let own = axis[head];
+    axis[head] = zero;
+    let squares = dot(axis, axis);
+    let is_reflected = |a, b| V::least().if_less(squares, a, b);
+    let length = (own * own + squares).sqrt();
+    let found = own.if_less(zero, length, -length);
+    let divisor = is_reflected(length * (length + own.abs()), one);
+    axis[head] = own - found;
+    [is_reflected(found, own), is_reflected(one / divisor, zero)]
+}
+
+/// Reflects a vector.
+#[inline(always)]
+fn reflect<V: Numbers>(x: &mut [V], axis: &[V], factor: V) {
+    let product = -(factor * dot(x, axis));
+    add(x, product, axis);
+}
+
+/// The cosine and the sine of a vector and its length, of which no square is lost. The cosine of a vector that is
+/// negligible is 1, and its length is its first element.
+#[inline(always)]
+fn direction<V: Numbers>(x: V, y: V) -> [V; 3] {
+    let (zero, one) = (V::of(0.0), V::of(1.0));
+    let squares = x * x + y * y;
+    let is_vector = |a, b| V::least().if_less(squares, a, b);
+    let length = squares.sqrt();
+    let inverse = one / length;
+    [
+        is_vector(x * inverse, one),
+        is_vector(y * inverse, zero),
+        is_vector(length, x),
+    ]
+}
+
+/// The rotations of a sweep: that of number i turns the rows i and i + 1.
+struct Turns<'a, V> {
+    cosines: &'a mut [V],
+    sines: &'a mut [V],
+}
+
+impl<V: Numbers> Turns<'_, V> {
+    #[inline(always)]
+    fn put(&mut self, i: usize, cosine: V, sine: V) {
+        (self.cosines[i], self.sines[i]) = (cosine, sine);
+    }
+
+    /// Turns rows from `first` to `last`.
+    #[inline(always)]
+    fn apply(&self, rows: &mut [V], n: usize, [first, last]: [usize; 2]) {
+        let mut column = 0;
+        while column + COLUMNS <= n {
+            self.columns::<COLUMNS>(rows, n, [first, last], column);
+            column += COLUMNS;
+        }
+        while column < n {
+            self.columns::<1>(rows, n, [first, last], column);
+            column += 1;
+        }
+    }
+
+    /// Turns some columns, with the row that is turned next in registers.
+    #[inline(always)]
+    fn columns<const C: usize>(
+        &self,
+        rows: &mut [V],
+        n: usize,
+        [first, last]: [usize; 2],
+        column: usize,
+    ) {
+        let mut own = [V::of(0.0); C];
+        own.copy_from_slice(&rows[first * n + column..][..C]);
+        for i in first..last {
+            let (cosine, sine) = (self.cosines[i], self.sines[i]);
+            for j in 0..C {
+                let next = rows[(i + 1) * n + column + j];
+                rows[i * n + column + j] = cosine * own[j] + sine * next;
+                own[j] = cosine * next - sine * own[j];
+            }
+        }
+        rows[last * n + column..][..C].copy_from_slice(&own);
+    }
+}
+
+/// Exchanges numbers, or rows, where `x < y`.
+#[inline(always)]
+fn exchange<V: Numbers>(rows: &mut [V], n: usize, [i, j]: [usize; 2], x: V, y: V) {
+    let (upper, lower) = rows.split_at_mut(j * n);
+    for (a, b) in upper[i * n..][..n].iter_mut().zip(&mut lower[..n]) {
+        (*a, *b) = (x.if_less(y, *b, *a), x.if_less(y, *a, *b));
+    }
+}
+
+/// Calls a function with the places of numbers that are to be compared, one pair after the other, to sort them.
+///
+/// Source: K. Batcher's merge exchange (D. Knuth, "The Art of Computer Programming", volume 3, 5.2.2).
+#[inline(always)]
+fn for_comparisons(n: usize, mut compare: impl FnMut(usize, usize)) {
+    let top = n.next_power_of_two() / 2;
+    let mut part = top;
+    while part > 0 {
+        let (mut end, mut rest, mut apart) = (top, 0, part);
+        loop {
+            for i in 0..n - apart {
+                if i & part == rest {
+                    compare(i, i + apart);
+                }
+            }
+            if end == part {
+                break;
+            }
+            (apart, end, rest) = (end - part, end / 2, part);
+        }
+        part /= 2;
+    }
+}
+
+/// Returns -1 where the first of the elements with the largest absolute value is negative, else 1.
+#[inline(always)]
+pub(super) fn sign<V: Numbers>(x: &[V]) -> V {
+    // Equal ones that differ by rounding are equal here.
+    let more = V::of(1.0 + 1e-4);
+    let mut largest = V::of(0.0);
+    for &x in x {
+        largest = (largest.abs() * more).if_less(x.abs(), x, largest);
+    }
+    largest.sign()
+}
+
+/// Fills the results of matrices with elements that are not finite with NaN. Returns the number that says so, or 0.
+#[inline(always)]
+pub(super) fn checked<V: Numbers>(x: &[V], y: &mut [&mut [V]]) -> V {
+    let zero = V::of(0.0);
+    let mut sum = zero;
+    for &x in x {
+        sum = sum + zero * x;
+    }
+    let info = sum.if_equal(zero, zero, V::of(NOT_A_NUMBER as f64));
+    if info.any_less(zero) {
+        for y in y {
+            for x in y.iter_mut() {
+                *x = info.if_less(zero, V::of(f64::NAN), *x);
+            }
+        }
+    }
+    info
+}

@@ -1,0 +1,222 @@
+//! Singular vectors of small matrices.
+//!
+//! Source: G. Golub and W. Kahan, "Calculating the singular values and pseudo-inverse of a matrix" (1965); G. Golub and
+//! C. Van Loan, "Matrix Computations", 5.4 and 8.6.
+
+use super::super::numbers::Numbers;
+use super::{SWEEPS, Turns, direction, exchange, for_comparisons, reflect, reflection, unit};
+
+/// Memory for the elements beside the diagonal, and for the factors of reflections on both sides or the rotations of a
+/// sweep: as many numbers as there are singular values.
+pub(in super::super) struct Bidiagonal<'a, V> {
+    pub(in super::super) beside: &'a mut [V],
+    pub(in super::super) factors: [&'a mut [V]; 2],
+    pub(in super::super) others: [&'a mut [V]; 2],
+}
+
+/// Computes the singular values of a matrix, in descending order. `long` holds the columns of the matrix, of which it has
+/// not more than elements in each, and they become its left singular vectors, followed by others as far as there is
+/// memory; `short` becomes its right ones, each in a row. Without vectors, both are lost.
+#[inline(always)]
+pub(in super::super) fn singular<V: Numbers>(
+    long: &mut [V],
+    most: usize,
+    short: &mut [V],
+    values: &mut [V],
+    vectors: bool,
+    memory: Bidiagonal<'_, V>,
+) {
+    let (zero, k) = (V::of(0.0), values.len());
+    let unit = unit(&long[..k * most]);
+    let inverse = V::of(1.0) / unit;
+    for x in &mut long[..k * most] {
+        *x = *x * inverse;
+    }
+    let Bidiagonal {
+        beside,
+        factors,
+        others,
+    } = memory;
+    for i in 0..k {
+        let (own, rest) = long.split_at_mut((i + 1) * most);
+        let axis = &mut own[i * most + i..];
+        [values[i], factors[0][i]] = reflection(axis, 0);
+        let rest = &mut rest[..(k - i - 1) * most];
+        for row in rest.chunks_exact_mut(most) {
+            reflect(&mut row[i..], axis, factors[0][i]);
+        }
+        let axis = &mut short[i * k + i + 1..(i + 1) * k];
+        if axis.is_empty() {
+            break;
+        }
+        for (axis, row) in axis.iter_mut().zip(rest.chunks_exact(most)) {
+            *axis = row[i];
+        }
+        [beside[i], factors[1][i]] = reflection(axis, 0);
+        for j in i + 1..most {
+            let mut product = zero;
+            for (&axis, row) in axis.iter().zip(rest.chunks_exact(most)) {
+                product = product + axis * row[j];
+            }
+            let product = factors[1][i] * product;
+            for (&axis, row) in axis.iter().zip(rest.chunks_exact_mut(most)) {
+                row[j] = row[j] - product * axis;
+            }
+        }
+    }
+    if vectors {
+        turn_left(long, most, factors[0]);
+        turn_right(short, factors[1]);
+    }
+    let [right, left] = [factors, others].map(|[cosines, sines]| Turns { cosines, sines });
+    let rows = vectors.then_some([(&mut *long, most), (&mut *short, k)]);
+    diagonalize(values, beside, rows, [left, right]);
+    for (i, x) in values.iter_mut().enumerate() {
+        let is_negative = |a, b| x.if_less(zero, a, b);
+        if vectors {
+            for y in &mut short[i * k..][..k] {
+                *y = is_negative(-*y, *y);
+            }
+        }
+        *x = x.abs() * unit;
+    }
+    for_comparisons(k, |i, j| {
+        let [x, y] = [values[i], values[j]];
+        exchange(values, 1, [i, j], x, y);
+        if vectors {
+            exchange(long, most, [i, j], x, y);
+            exchange(short, k, [i, j], x, y);
+        }
+    });
+}
+
+/// Makes the axes of reflections, each in its row from the diagonal on, the rows of their product.
+#[inline(always)]
+fn turn_left<V: Numbers>(long: &mut [V], most: usize, factors: &[V]) {
+    let (zero, one, k) = (V::of(0.0), V::of(1.0), factors.len());
+    for (i, row) in long.chunks_exact_mut(most.max(1)).enumerate().skip(k) {
+        row.fill(zero);
+        row[i] = one;
+    }
+    for i in (0..k).rev() {
+        let (own, rest) = long.split_at_mut((i + 1) * most);
+        let (before, axis) = own[i * most..].split_at_mut(i);
+        for row in rest.chunks_exact_mut(most) {
+            reflect(&mut row[i..], axis, factors[i]);
+        }
+        before.fill(zero);
+        let by = factors[i] * axis[0];
+        for x in &mut *axis {
+            *x = -(by * *x);
+        }
+        axis[0] = axis[0] + one;
+    }
+}
+
+/// The same for those on the right, which begin beside the diagonal.
+#[inline(always)]
+fn turn_right<V: Numbers>(short: &mut [V], factors: &[V]) {
+    let k = factors.len();
+    for i in (0..k).rev() {
+        let (own, rest) = short.split_at_mut((i + 1) * k);
+        let own = &mut own[i * k..];
+        for row in rest.chunks_exact_mut(k) {
+            reflect(&mut row[i + 1..], &own[i + 1..], factors[i]);
+        }
+        own.fill(V::of(0.0));
+        own[i] = V::of(1.0);
+    }
+}
+
+/// Makes an upper bidiagonal matrix diagonal.
+#[inline(always)]
+fn diagonalize<V: Numbers>(
+    diagonal: &mut [V],
+    beside: &mut [V],
+    mut rows: Option<[(&mut [V], usize); 2]>,
+    mut turns: [Turns<'_, V>; 2],
+) {
+    let (zero, one, k) = (V::of(0.0), V::of(1.0), diagonal.len());
+    let half = V::of(0.5) * V::epsilon();
+    let number = |i: usize| V::of(i as f64);
+    let mut nothing = zero;
+    for i in 0..k {
+        nothing = nothing.max(diagonal[i].abs());
+        if i + 1 < k {
+            nothing = nothing.max(beside[i].abs());
+        }
+    }
+    let nothing = half * nothing;
+    for last in (1..k).rev() {
+        for _ in 0..SWEEPS {
+            // The block that ends here, and whether it is singular.
+            let (mut start, mut head, mut side, mut singular) = (zero, zero, zero, zero);
+            for i in 0..=last {
+                let x = diagonal[i];
+                let is_something = |a, b| nothing.if_less(x.abs(), a, b);
+                diagonal[i] = is_something(x, zero);
+                singular = is_something(singular, one);
+                if i == 0 {
+                    (head, side) = (diagonal[i], beside[i]);
+                }
+                if i < last {
+                    let sizes = diagonal[i].abs() + diagonal[i + 1].abs();
+                    let least = half * sizes + V::least();
+                    let is_joined = |a, b| least.if_less(beside[i].abs(), a, b);
+                    start = is_joined(start, number(i + 1));
+                    head = is_joined(head, diagonal[i + 1]);
+                    side = is_joined(side, beside[i + 1]);
+                    singular = is_joined(singular, zero);
+                    beside[i] = is_joined(beside[i], zero);
+                }
+            }
+            if !start.any_less(number(last)) {
+                break;
+            }
+            let mut first = 0;
+            while !start.any_less(number(first + 1)) {
+                first += 1;
+            }
+            // The eigenvalue of the product's last corner that is nearer to its last element is the square of the last
+            // singular value, less `by`. Without a shift, one sweep brings a zero of the diagonal to its end.
+            let [before, own, corner] = [diagonal[last - 1], diagonal[last], beside[last - 1]];
+            let middle = V::of(0.5) * ((before + own) * (before - own) + corner * corner);
+            let product = (own * corner) * (own * corner);
+            let root = (middle * middle + product).sqrt();
+            let divisor = middle + middle.if_less(zero, -root, root);
+            let by = product / divisor.if_equal(zero, one, divisor);
+            let shifted = ((head + own) * (head - own) + by) / head;
+            let [mut x, mut y] = [zero.if_less(singular, head, shifted), side];
+            let [left, right] = &mut turns;
+            for i in first..last {
+                let outside = |a, b| number(i).if_less(start, a, b);
+                let [c, s, length] = direction(x, y);
+                if i > first {
+                    let before = &mut beside[i - 1];
+                    *before = number(i - 1).if_less(start, *before, length);
+                }
+                let (c, s) = (outside(one, c), outside(zero, s));
+                right.put(i, c, s);
+                let [own, side, next] = [diagonal[i], beside[i], diagonal[i + 1]];
+                let (turned, side) = (c * own + s * side, c * side - s * own);
+                let (below, next) = (s * next, c * next);
+                let [c, s, length] = direction(turned, below);
+                let (c, s) = (outside(one, c), outside(zero, s));
+                left.put(i, c, s);
+                diagonal[i] = outside(own, length);
+                diagonal[i + 1] = c * next - s * side;
+                x = outside(x, c * side + s * next);
+                if i + 1 < last {
+                    y = outside(y, s * beside[i + 1]);
+                    beside[i + 1] = c * beside[i + 1];
+                }
+            }
+            let side = &mut beside[last - 1];
+            *side = start.if_less(number(last), x, *side);
+            if let Some([(long, most), (short, k)]) = &mut rows {
+                left.apply(long, *most, [first, last]);
+                right.apply(short, *k, [first, last]);
+            }
+        }
+    }
+}
