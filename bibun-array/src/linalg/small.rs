@@ -19,14 +19,19 @@ const SWEEPS: usize = 60;
 /// The number of columns that a sweep rotates at once.
 const COLUMNS: usize = 4;
 
-/// Returns the largest absolute value rounded to a power of two, divided by which no square of a matrix overflows.
+/// The largest absolute value of some elements, or the number given, which is larger.
 #[inline(always)]
-fn unit<V: Numbers>(x: &[V]) -> V {
-    let mut largest = V::least() * V::epsilon();
+fn largest<V: Numbers>(x: &[V], mut largest: V) -> V {
     for x in x {
         largest = largest.max(x.abs());
     }
-    largest.binade()
+    largest
+}
+
+/// The smallest number whose inverse is finite.
+#[inline(always)]
+fn smallest<V: Numbers>() -> V {
+    V::least() * V::epsilon()
 }
 
 #[inline(always)]
@@ -77,10 +82,9 @@ fn direction<V: Numbers>(x: V, y: V) -> [V; 3] {
     let squares = x * x + y * y;
     let is_vector = |a, b| V::least().if_less(squares, a, b);
     let length = squares.sqrt();
-    let inverse = one / length;
     [
-        is_vector(x * inverse, one),
-        is_vector(y * inverse, zero),
+        is_vector(x / length, one),
+        is_vector(y / length, zero),
         is_vector(length, x),
     ]
 }

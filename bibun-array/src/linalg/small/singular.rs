@@ -4,7 +4,9 @@
 //! C. Van Loan, "Matrix Computations", 5.4 and 8.6.
 
 use super::super::numbers::Numbers;
-use super::{SWEEPS, Turns, direction, exchange, for_comparisons, reflect, reflection, unit};
+use super::{
+    SWEEPS, Turns, direction, exchange, for_comparisons, largest, reflect, reflection, smallest,
+};
 
 /// Memory for the elements beside the diagonal, and for the factors of reflections on both sides or the rotations of a
 /// sweep: as many numbers as there are singular values.
@@ -27,7 +29,8 @@ pub(in super::super) fn singular<V: Numbers>(
     memory: Bidiagonal<'_, V>,
 ) {
     let (zero, k) = (V::of(0.0), values.len());
-    let unit = unit(&long[..k * most]);
+    // The squares of numbers near 1 neither overflow nor underflow.
+    let unit = largest(&long[..k * most], smallest()).binade();
     let inverse = V::of(1.0) / unit;
     for x in &mut long[..k * most] {
         *x = *x * inverse;
@@ -139,14 +142,8 @@ fn diagonalize<V: Numbers>(
     let (zero, one, k) = (V::of(0.0), V::of(1.0), diagonal.len());
     let half = V::of(0.5) * V::epsilon();
     let number = |i: usize| V::of(i as f64);
-    let mut nothing = zero;
-    for i in 0..k {
-        nothing = nothing.max(diagonal[i].abs());
-        if i + 1 < k {
-            nothing = nothing.max(beside[i].abs());
-        }
-    }
-    let nothing = half * nothing;
+    let sides = &beside[..k.saturating_sub(1)];
+    let nothing = half * largest(sides, largest(diagonal, zero));
     for last in (1..k).rev() {
         for _ in 0..SWEEPS {
             // The block that ends here, and whether it is singular.

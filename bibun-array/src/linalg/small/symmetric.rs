@@ -3,9 +3,11 @@
 //! Source: Householder's reduction and the implicit QR method (G. Golub and C. Van Loan, "Matrix Computations", 8.3;
 //! LAPACK's `sytd2` and `steqr`).
 
+use super::super::cholesky::symmetric_part;
 use super::super::numbers::Numbers;
 use super::{
-    SWEEPS, Turns, add, direction, dot, exchange, for_comparisons, reflect, reflection, unit,
+    SWEEPS, Turns, add, direction, dot, exchange, for_comparisons, largest, reflect, reflection,
+    smallest,
 };
 
 /// Memory for the elements beside the diagonal, and for the factors of reflections or the rotations of a sweep: as many
@@ -27,16 +29,22 @@ pub(in super::super) fn symmetric<V: Numbers>(
     memory: Tridiagonal<'_, V>,
 ) {
     let n = values.len();
-    let unit = unit(x);
-    let half = V::of(0.5) / unit;
     let Tridiagonal {
         beside,
         factors,
         others,
     } = memory;
+    symmetric_part(x, n, rows);
+    // The squares of numbers near 1 neither overflow nor underflow.
+    let mut unit = smallest();
     for i in 0..n {
-        for j in 0..=i {
-            rows[i * n + j] = half * x[i * n + j] + half * x[j * n + i];
+        unit = largest(&rows[i * n..][..=i], unit);
+    }
+    let unit = unit.binade();
+    let inverse = V::of(1.0) / unit;
+    for i in 0..n {
+        for x in &mut rows[i * n..][..=i] {
+            *x = *x * inverse;
         }
     }
     reduce(rows, n, beside, factors, others);
