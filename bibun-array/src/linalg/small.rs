@@ -21,7 +21,7 @@ const COLUMNS: usize = 4;
 
 /// The largest absolute value of some elements, or the number given, which is larger.
 #[inline(always)]
-fn largest<V: Numbers>(x: &[V], mut largest: V) -> V {
+pub(super) fn largest<V: Numbers>(x: &[V], mut largest: V) -> V {
     for x in x {
         largest = largest.max(x.abs());
     }
@@ -30,12 +30,12 @@ fn largest<V: Numbers>(x: &[V], mut largest: V) -> V {
 
 /// The smallest number whose inverse is finite.
 #[inline(always)]
-fn smallest<V: Numbers>() -> V {
+pub(super) fn smallest<V: Numbers>() -> V {
     V::least() * V::epsilon()
 }
 
 #[inline(always)]
-fn dot<V: Numbers>(x: &[V], y: &[V]) -> V {
+pub(super) fn dot<V: Numbers>(x: &[V], y: &[V]) -> V {
     let mut sum = V::of(0.0);
     for (&x, &y) in x.iter().zip(y) {
         sum = sum + x * y;
@@ -54,24 +54,48 @@ fn add<V: Numbers>(x: &mut [V], factor: V, y: &[V]) {
 /// Makes a vector the axis of the reflection `1 - factor axis axisᵀ` that leaves of it only the element `head`. Returns
 /// what this element becomes, and the factor. There is no reflection where the others are negligible.
 #[inline(always)]
-fn reflection<V: Numbers>(axis: &mut [V], head: usize) -> [V; 2] {
+pub(super) fn reflection<V: Numbers>(axis: &mut [V], head: usize) -> [V; 2] {
     let (zero, one) = (V::of(0.0), V::of(1.0));
     let own = axis[head];
     axis[head] = zero;
     let squares = dot(axis, axis);
-    let is_reflected = |a, b| V::least().if_less(squares, a, b);
+    // What is not a number stays so.
+    let is_none = |a, b| squares.if_less(V::least(), a, b);
     let length = (own * own + squares).sqrt();
     let found = own.if_less(zero, length, -length);
-    let divisor = is_reflected(length * (length + own.abs()), one);
+    let factor = one / is_none(one, length * (length + own.abs()));
     axis[head] = own - found;
-    [is_reflected(found, own), is_reflected(one / divisor, zero)]
+    [is_none(own, found), is_none(zero, factor)]
 }
 
 /// Reflects a vector.
 #[inline(always)]
-fn reflect<V: Numbers>(x: &mut [V], axis: &[V], factor: V) {
+pub(super) fn reflect<V: Numbers>(x: &mut [V], axis: &[V], factor: V) {
     let product = -(factor * dot(x, axis));
     add(x, product, axis);
+}
+
+/// Makes the axes of reflections, each in its row from the diagonal on, the first columns of their product, each in a row.
+#[inline(always)]
+pub(super) fn turn_left<V: Numbers>(long: &mut [V], most: usize, factors: &[V]) {
+    let (zero, one, k) = (V::of(0.0), V::of(1.0), factors.len());
+    for (i, row) in long.chunks_exact_mut(most.max(1)).enumerate().skip(k) {
+        row.fill(zero);
+        row[i] = one;
+    }
+    for i in (0..k).rev() {
+        let (own, rest) = long.split_at_mut((i + 1) * most);
+        let (before, axis) = own[i * most..].split_at_mut(i);
+        for row in rest.chunks_exact_mut(most) {
+            reflect(&mut row[i..], axis, factors[i]);
+        }
+        before.fill(zero);
+        let by = factors[i] * axis[0];
+        for x in &mut *axis {
+            *x = -(by * *x);
+        }
+        axis[0] = axis[0] + one;
+    }
 }
 
 /// The cosine and the sine of a vector and its length, of which no square is lost. The cosine of a vector that is

@@ -6,6 +6,7 @@
 use super::super::numbers::Numbers;
 use super::{
     SWEEPS, Turns, direction, exchange, for_comparisons, largest, reflect, reflection, smallest,
+    turn_left,
 };
 
 /// Memory for the elements beside the diagonal, and for the factors of reflections on both sides or the rotations of a
@@ -93,30 +94,7 @@ pub(in super::super) fn singular<V: Numbers>(
     });
 }
 
-/// Makes the axes of reflections, each in its row from the diagonal on, the rows of their product.
-#[inline(always)]
-fn turn_left<V: Numbers>(long: &mut [V], most: usize, factors: &[V]) {
-    let (zero, one, k) = (V::of(0.0), V::of(1.0), factors.len());
-    for (i, row) in long.chunks_exact_mut(most.max(1)).enumerate().skip(k) {
-        row.fill(zero);
-        row[i] = one;
-    }
-    for i in (0..k).rev() {
-        let (own, rest) = long.split_at_mut((i + 1) * most);
-        let (before, axis) = own[i * most..].split_at_mut(i);
-        for row in rest.chunks_exact_mut(most) {
-            reflect(&mut row[i..], axis, factors[i]);
-        }
-        before.fill(zero);
-        let by = factors[i] * axis[0];
-        for x in &mut *axis {
-            *x = -(by * *x);
-        }
-        axis[0] = axis[0] + one;
-    }
-}
-
-/// The same for those on the right, which begin beside the diagonal.
+/// The same as [`turn_left`] for reflections on the right, whose axes begin beside the diagonal.
 #[inline(always)]
 fn turn_right<V: Numbers>(short: &mut [V], factors: &[V]) {
     let k = factors.len();
