@@ -104,7 +104,7 @@ pub(super) fn turn_left<V: Numbers>(long: &mut [V], most: usize, factors: &[V]) 
 fn direction<V: Numbers>(x: V, y: V) -> [V; 3] {
     let (zero, one) = (V::of(0.0), V::of(1.0));
     let squares = x * x + y * y;
-    let is_vector = |a, b| V::least().if_less(squares, a, b);
+    let is_vector = |a, b| smallest::<V>().if_less(squares, a, b);
     let length = squares.sqrt();
     [
         is_vector(x / length, one),

@@ -136,7 +136,7 @@ fn diagonalize<V: Numbers>(
             let (mut start, mut head) = (zero, diagonal[0]);
             for i in 0..last {
                 let sizes = diagonal[i].abs() + diagonal[i + 1].abs();
-                let least = half * sizes + V::least();
+                let least = half * sizes + V::epsilon() * V::epsilon();
                 let is_joined = |a, b| least.if_less(beside[i].abs(), a, b);
                 start = is_joined(start, number(i + 1));
                 head = is_joined(head, diagonal[i + 1]);
