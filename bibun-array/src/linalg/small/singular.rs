@@ -124,26 +124,27 @@ fn diagonalize<V: Numbers>(
     let nothing = half * largest(sides, largest(diagonal, zero));
     for last in (1..k).rev() {
         for _ in 0..SWEEPS {
-            // The block that ends here, and whether it is singular.
+            // The block that ends here, its first elements, and whether it is singular.
             let (mut start, mut head, mut side, mut singular) = (zero, zero, zero, zero);
+            let mut before = zero;
             for i in 0..=last {
-                let x = diagonal[i];
-                let is_something = |a, b| nothing.if_less(x.abs(), a, b);
-                diagonal[i] = is_something(x, zero);
-                singular = is_something(singular, one);
-                if i == 0 {
-                    (head, side) = (diagonal[i], beside[i]);
-                }
+                let is_joined = |a, b| zero.if_less(before, a, b);
+                let mut after = zero;
                 if i < last {
-                    let sizes = diagonal[i].abs() + diagonal[i + 1].abs();
-                    let least = half * sizes + V::epsilon() * nothing;
-                    let is_joined = |a, b| least.if_less(beside[i].abs(), a, b);
-                    start = is_joined(start, number(i + 1));
-                    head = is_joined(head, diagonal[i + 1]);
-                    side = is_joined(side, beside[i + 1]);
-                    singular = is_joined(singular, zero);
-                    beside[i] = is_joined(beside[i], zero);
+                    let size = beside[i].abs();
+                    let is_something = |a, b| nothing.if_less(size, a, b);
+                    beside[i] = is_something(beside[i], zero);
+                    after = is_something(size, zero);
+                    side = is_joined(side, beside[i]);
                 }
+                let own = diagonal[i];
+                let is_something = |a, b| nothing.if_less(own.abs(), a, b);
+                let is_kept = |a, b| zero.if_less(before.max(after), is_something(a, b), a);
+                diagonal[i] = is_kept(own, zero);
+                singular = is_kept(is_joined(singular, zero), one);
+                start = is_joined(start, number(i));
+                head = is_joined(head, diagonal[i]);
+                before = after;
             }
             if !start.any_less(number(last)) {
                 break;
