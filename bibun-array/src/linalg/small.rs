@@ -113,6 +113,21 @@ fn direction<V: Numbers>(x: V, y: V) -> [V; 3] {
     ]
 }
 
+/// Returns the smallest of numbers that are at most n, and the largest of others, if that is not zero.
+#[inline(always)]
+fn bounds<V: Numbers>(n: usize, start: V, end: V) -> Option<[usize; 2]> {
+    let number = |i: usize| V::of(i as f64);
+    let mut last = n;
+    while last > 0 && !number(last - 1).any_less(end) {
+        last -= 1;
+    }
+    let mut first = 0;
+    while first < last && !start.any_less(number(first + 1)) {
+        first += 1;
+    }
+    (last > 0).then_some([first, last])
+}
+
 /// The rotations of a sweep: that of number i turns the rows i and i + 1.
 struct Turns<'a, V> {
     cosines: &'a mut [V],

@@ -5,8 +5,8 @@
 
 use super::super::numbers::Numbers;
 use super::{
-    SWEEPS, Turns, direction, exchange, for_comparisons, largest, reflect, reflection, smallest,
-    turn_left,
+    SWEEPS, Turns, bounds, direction, exchange, for_comparisons, largest, reflect, reflection,
+    smallest, turn_left,
 };
 
 /// Memory for the elements beside the diagonal, and for the factors of reflections on both sides or the rotations of a
@@ -122,77 +122,85 @@ fn diagonalize<V: Numbers>(
     let number = |i: usize| V::of(i as f64);
     let sides = &beside[..k.saturating_sub(1)];
     let nothing = half * largest(sides, largest(diagonal, zero));
-    for last in (1..k).rev() {
-        for _ in 0..SWEEPS {
-            // The block that ends here, its first elements, and whether it is singular.
-            let (mut start, mut head, mut side, mut singular) = (zero, zero, zero, zero);
-            let mut before = zero;
-            for i in 0..=last {
-                let is_joined = |a, b| zero.if_less(before, a, b);
-                let mut after = zero;
-                if i < last {
-                    let size = beside[i].abs();
-                    let is_something = |a, b| nothing.if_less(size, a, b);
-                    beside[i] = is_something(beside[i], zero);
-                    after = is_something(size, zero);
-                    side = is_joined(side, beside[i]);
-                }
-                let own = diagonal[i];
-                let is_something = |a, b| nothing.if_less(own.abs(), a, b);
-                let is_kept = |a, b| zero.if_less(before.max(after), is_something(a, b), a);
-                diagonal[i] = is_kept(own, zero);
-                singular = is_kept(is_joined(singular, zero), one);
-                start = is_joined(start, number(i));
-                head = is_joined(head, diagonal[i]);
-                before = after;
+    for _ in 0..SWEEPS * k {
+        // The last block: where it starts and ends, whether it is singular, its first elements, the last two, and what is
+        // beside them.
+        let [mut start, mut end, mut singular] = [number(k), zero, zero];
+        let [mut head, mut side, mut above, mut tail, mut corner] = [zero; 5];
+        let [mut own_start, mut own_head, mut own_side, mut own_singular] = [zero; 4];
+        let mut before = zero;
+        for i in 0..k {
+            let is_joined = |a, b| zero.if_less(before.abs(), a, b);
+            let mut after = zero;
+            if i + 1 < k {
+                let x = beside[i];
+                after = nothing.if_less(x.abs(), x, zero);
+                beside[i] = after;
             }
-            if !start.any_less(number(last)) {
-                break;
+            let x = diagonal[i];
+            let is_something = |a, b| nothing.if_less(x.abs(), a, b);
+            let is_kept = |a, b| zero.if_less(before.abs().max(after.abs()), is_something(a, b), a);
+            let own = is_kept(x, zero);
+            diagonal[i] = own;
+            own_singular = is_kept(is_joined(own_singular, zero), one);
+            own_start = is_joined(own_start, number(i));
+            own_head = is_joined(own_head, own);
+            own_side = is_joined(own_side, after);
+            if i > 0 {
+                start = is_joined(own_start, start);
+                end = is_joined(number(i), end);
+                singular = is_joined(own_singular, singular);
+                head = is_joined(own_head, head);
+                side = is_joined(own_side, side);
+                above = is_joined(diagonal[i - 1], above);
+                tail = is_joined(own, tail);
+                corner = is_joined(before, corner);
             }
-            let mut first = 0;
-            while !start.any_less(number(first + 1)) {
-                first += 1;
+            before = after;
+        }
+        let Some([first, last]) = bounds(k, start, end) else {
+            break;
+        };
+        // The eigenvalue of the product's last corner that is nearer to its last element is the square of the last singular
+        // value, less `by`. Without a shift, one sweep brings a zero of the diagonal to its end.
+        let middle = V::of(0.5) * ((above + tail) * (above - tail) + corner * corner);
+        let product = (tail * corner) * (tail * corner);
+        let root = (middle * middle + product).sqrt();
+        let divisor = middle + middle.if_less(zero, -root, root);
+        let by = product / divisor.if_equal(zero, one, divisor);
+        let shifted = ((head + tail) * (head - tail) + by) / head;
+        let [mut x, mut y] = [zero.if_less(singular, head, shifted), side];
+        let [left, right] = &mut turns;
+        let mut before = zero;
+        for i in first..last {
+            let inside = number(i).if_less(start, zero, number(i).if_less(end, one, zero));
+            let is_inside = |a, b| zero.if_less(inside, a, b);
+            let [c, s, length] = direction(x, y);
+            if i > first {
+                let side = &mut beside[i - 1];
+                *side = zero.if_less(before, is_inside(length, x), *side);
             }
-            // The eigenvalue of the product's last corner that is nearer to its last element is the square of the last
-            // singular value, less `by`. Without a shift, one sweep brings a zero of the diagonal to its end.
-            let [before, own, corner] = [diagonal[last - 1], diagonal[last], beside[last - 1]];
-            let middle = V::of(0.5) * ((before + own) * (before - own) + corner * corner);
-            let product = (own * corner) * (own * corner);
-            let root = (middle * middle + product).sqrt();
-            let divisor = middle + middle.if_less(zero, -root, root);
-            let by = product / divisor.if_equal(zero, one, divisor);
-            let shifted = ((head + own) * (head - own) + by) / head;
-            let [mut x, mut y] = [zero.if_less(singular, head, shifted), side];
-            let [left, right] = &mut turns;
-            for i in first..last {
-                let outside = |a, b| number(i).if_less(start, a, b);
-                let [c, s, length] = direction(x, y);
-                if i > first {
-                    let before = &mut beside[i - 1];
-                    *before = number(i - 1).if_less(start, *before, length);
-                }
-                let (c, s) = (outside(one, c), outside(zero, s));
-                right.put(i, c, s);
-                let [own, side, next] = [diagonal[i], beside[i], diagonal[i + 1]];
-                let (turned, side) = (c * own + s * side, c * side - s * own);
-                let (below, next) = (s * next, c * next);
-                let [c, s, length] = direction(turned, below);
-                let (c, s) = (outside(one, c), outside(zero, s));
-                left.put(i, c, s);
-                diagonal[i] = outside(own, length);
-                diagonal[i + 1] = c * next - s * side;
-                x = outside(x, c * side + s * next);
-                if i + 1 < last {
-                    y = outside(y, s * beside[i + 1]);
-                    beside[i + 1] = c * beside[i + 1];
-                }
+            let (c, s) = (is_inside(c, one), is_inside(s, zero));
+            right.put(i, c, s);
+            let [own, side, next] = [diagonal[i], beside[i], diagonal[i + 1]];
+            let (turned, side) = (c * own + s * side, c * side - s * own);
+            let (below, next) = (s * next, c * next);
+            let [c, s, length] = direction(turned, below);
+            let (c, s) = (is_inside(c, one), is_inside(s, zero));
+            left.put(i, c, s);
+            diagonal[i] = is_inside(length, own);
+            diagonal[i + 1] = c * next - s * side;
+            x = is_inside(c * side + s * next, x);
+            if i + 1 < last {
+                y = is_inside(s * beside[i + 1], y);
+                beside[i + 1] = c * beside[i + 1];
             }
-            let side = &mut beside[last - 1];
-            *side = start.if_less(number(last), x, *side);
-            if let Some([(long, most), (short, k)]) = &mut rows {
-                left.apply(long, *most, [first, last]);
-                right.apply(short, *k, [first, last]);
-            }
+            before = inside;
+        }
+        beside[last - 1] = zero.if_less(before, x, beside[last - 1]);
+        if let Some([(long, most), (short, k)]) = &mut rows {
+            left.apply(long, *most, [first, last]);
+            right.apply(short, *k, [first, last]);
         }
     }
 }

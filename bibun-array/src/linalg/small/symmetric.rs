@@ -6,8 +6,8 @@
 use super::super::cholesky::symmetric_part;
 use super::super::numbers::Numbers;
 use super::{
-    SWEEPS, Turns, add, direction, dot, exchange, for_comparisons, largest, reflect, reflection,
-    smallest,
+    SWEEPS, Turns, add, bounds, direction, dot, exchange, for_comparisons, largest, reflect,
+    reflection, smallest,
 };
 
 /// Memory for the elements beside the diagonal, and for the factors of reflections or the rotations of a sweep: as many
@@ -130,56 +130,62 @@ fn diagonalize<V: Numbers>(
     let (zero, one, n) = (V::of(0.0), V::of(1.0), diagonal.len());
     let half = V::of(0.5) * V::epsilon();
     let number = |i: usize| V::of(i as f64);
-    for last in (1..n).rev() {
-        for _ in 0..SWEEPS {
-            // The block that ends here.
-            let (mut start, mut head) = (zero, diagonal[0]);
-            for i in 0..last {
-                let sizes = diagonal[i].abs() + diagonal[i + 1].abs();
-                let least = half * sizes + V::epsilon() * V::epsilon();
-                let is_joined = |a, b| least.if_less(beside[i].abs(), a, b);
-                start = is_joined(start, number(i + 1));
-                head = is_joined(head, diagonal[i + 1]);
-                beside[i] = is_joined(beside[i], zero);
+    for _ in 0..SWEEPS * n {
+        // The last block: where it starts and ends, its first and last element, the last two and what is beside them.
+        let [mut start, mut end] = [number(n), zero];
+        let [mut head, mut above, mut tail, mut corner] = [zero; 4];
+        let (mut own_start, mut own_head) = (zero, diagonal.first().copied().unwrap_or(zero));
+        for i in 0..n.saturating_sub(1) {
+            let [x, y, side] = [diagonal[i], diagonal[i + 1], beside[i]];
+            let least = half * (x.abs() + y.abs()) + V::epsilon() * V::epsilon();
+            let is_joined = |a, b| least.if_less(side.abs(), a, b);
+            beside[i] = is_joined(side, zero);
+            start = is_joined(own_start, start);
+            head = is_joined(own_head, head);
+            end = is_joined(number(i + 1), end);
+            above = is_joined(x, above);
+            tail = is_joined(y, tail);
+            corner = is_joined(side, corner);
+            own_start = is_joined(own_start, number(i + 1));
+            own_head = is_joined(own_head, y);
+        }
+        let Some([first, last]) = bounds(n, start, end) else {
+            break;
+        };
+        // Wilkinson's shift.
+        let ratio = (above - tail) / (corner + corner);
+        let root = (ratio * ratio + one).sqrt();
+        let root = ratio + ratio.if_less(zero, -root, root);
+        let mut rest = head - tail + corner / root;
+        let (mut cosine, mut sine, mut shift) = (one, one, zero);
+        let mut before = zero;
+        for i in first..last {
+            let inside = number(i).if_less(start, zero, number(i).if_less(end, one, zero));
+            let is_inside = |a, b| zero.if_less(inside, a, b);
+            let was_inside = |a, b| zero.if_less(before, a, b);
+            let (bulge, side) = (sine * beside[i], cosine * beside[i]);
+            let [c, s, length] = direction(rest, bulge);
+            if i > first {
+                let before = &mut beside[i - 1];
+                *before = was_inside(is_inside(length, rest), *before);
             }
-            if !start.any_less(number(last)) {
-                break;
-            }
-            let mut first = 0;
-            while !start.any_less(number(first + 1)) {
-                first += 1;
-            }
-            // Wilkinson's shift.
-            let side = beside[last - 1];
-            let ratio = (diagonal[last - 1] - diagonal[last]) / (side + side);
-            let root = (ratio * ratio + one).sqrt();
-            let root = ratio + ratio.if_less(zero, -root, root);
-            let mut rest = head - diagonal[last] + side / root;
-            let (mut cosine, mut sine, mut shift) = (one, one, zero);
-            for i in first..last {
-                let outside = |a, b| number(i).if_less(start, a, b);
-                let (bulge, side) = (sine * beside[i], cosine * beside[i]);
-                let [c, s, length] = direction(rest, bulge);
-                if i > first {
-                    let before = &mut beside[i - 1];
-                    *before = number(i - 1).if_less(start, *before, length);
-                }
-                let own = diagonal[i] - shift;
-                let sum = (diagonal[i + 1] - own) * s + (c + c) * side;
-                let by = s * sum;
-                diagonal[i] = outside(diagonal[i], own + by);
-                shift = outside(zero, by);
-                rest = outside(rest, c * sum - side);
-                cosine = outside(one, c);
-                sine = outside(one, s);
-                turns.put(i, cosine, outside(zero, s));
-            }
-            diagonal[last] = diagonal[last] - shift;
-            let side = &mut beside[last - 1];
-            *side = start.if_less(number(last), rest, *side);
-            if let Some(rows) = rows.as_deref_mut() {
-                turns.apply(rows, n, [first, last]);
-            }
+            let old = diagonal[i];
+            let own = old - shift;
+            let sum = (diagonal[i + 1] - own) * s + (c + c) * side;
+            let by = s * sum;
+            diagonal[i] = is_inside(own + by, was_inside(own, old));
+            shift = is_inside(by, shift);
+            rest = is_inside(c * sum - side, rest);
+            cosine = is_inside(c, cosine);
+            sine = is_inside(s, sine);
+            turns.put(i, is_inside(c, one), is_inside(s, zero));
+            before = inside;
+        }
+        let was_inside = |a, b| zero.if_less(before, a, b);
+        diagonal[last] = was_inside(diagonal[last] - shift, diagonal[last]);
+        beside[last - 1] = was_inside(rest, beside[last - 1]);
+        if let Some(rows) = rows.as_deref_mut() {
+            turns.apply(rows, n, [first, last]);
         }
     }
 }
