@@ -1,9 +1,10 @@
 //! Eigenvectors and singular vectors of small matrices, by operations that are the same for all matrices of a group.
 //!
-//! Reflections leave two diagonals, which sweeps of rotations make one. Each matrix has its own blocks, where nothing
-//! beside the diagonal is negligible: a sweep goes through the blocks of all, and elsewhere its rotations do nothing.
+//! Reflections leave two diagonals, which sweeps of rotations make one. A sweep goes through the last block of each matrix
+//! in which nothing beside the diagonal is negligible. Matrices have different ones: outside of its own, each is turned
+//! by nothing and keeps its bits.
 //!
-//! Vectors are rows, and every element of one stays in memory while a sweep goes through all of them.
+//! Vectors are rows. A sweep turns a few columns of all of them at a time, so that it reads and writes each element once.
 
 mod singular;
 mod symmetric;
