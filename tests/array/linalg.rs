@@ -432,7 +432,7 @@ fn hard_to_factor(n: usize, range: f64) -> Vec<(&'static str, Vec<f64>)> {
         ("not symmetric", of(&any)),
         (
             "of rank three",
-            of(&|i, j| (0..3).map(|k| any(i, k) * any(k, j)).sum()),
+            of(&|i, j| (0..n.min(3)).map(|k| any(i, k) * any(k, j)).sum()),
         ),
         (
             "without a column",

@@ -98,7 +98,9 @@ impl Rule for Cholesky {
                 own[j] = (own[j] - dot(&own[..j], row)) * inverses[j];
             }
             own[i] = (own[i] - dot(&own[..i], &own[..i])).sqrt();
-            inverses[i] = V::of(1.0) / own[i];
+            if i + 1 < n {
+                inverses[i] = V::of(1.0) / own[i];
+            }
         }
         info[0] = self.checked(l);
     }

@@ -84,7 +84,7 @@ impl Rule for Eigh {
         }
     }
     fn work(&self) -> usize {
-        30 * self.n.pow(3) + 1
+        10 * self.n.pow(3) + 1
     }
     fn is_tiny(&self) -> bool {
         self.n <= TINY

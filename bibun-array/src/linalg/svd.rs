@@ -96,7 +96,7 @@ impl Rule for Svd {
     }
     fn work(&self) -> usize {
         let [most, k] = self.sides();
-        60 * most * k * k + 1
+        20 * most * k * k + 1
     }
     fn is_tiny(&self) -> bool {
         self.sides()[0] <= TINY
