@@ -52,6 +52,23 @@ fn add<V: Numbers>(x: &mut [V], factor: V, y: &[V]) {
     }
 }
 
+#[inline(always)]
+fn number<V: Numbers>(i: usize) -> V {
+    V::of(i as f64)
+}
+
+/// Where one number is less than another. (Closures would not be inlined in long functions.)
+#[derive(Clone, Copy)]
+struct Less<V>(V, V);
+
+impl<V: Numbers> Less<V> {
+    /// Returns `a` there, and `b` elsewhere.
+    #[inline(always)]
+    fn choose(self, a: V, b: V) -> V {
+        self.0.if_less(self.1, a, b)
+    }
+}
+
 /// Makes a vector the axis of the reflection `1 - factor axis axisᵀ` that leaves of it only the element `head`. Returns
 /// what this element becomes, and the factor. There is no reflection where the others are negligible.
 #[inline(always)]
@@ -61,12 +78,12 @@ pub(super) fn reflection<V: Numbers>(axis: &mut [V], head: usize) -> [V; 2] {
     axis[head] = zero;
     let squares = dot(axis, axis);
     // What is not a number stays so.
-    let is_none = |a, b| squares.if_less(V::least(), a, b);
+    let none = Less(squares, V::least());
     let length = (own * own + squares).sqrt();
     let found = own.if_less(zero, length, -length);
-    let factor = one / is_none(one, length * (length + own.abs()));
+    let factor = one / none.choose(one, length * (length + own.abs()));
     axis[head] = own - found;
-    [is_none(own, found), is_none(zero, factor)]
+    [none.choose(own, found), none.choose(zero, factor)]
 }
 
 /// Reflects a vector.
@@ -105,21 +122,28 @@ pub(super) fn turn_left<V: Numbers>(long: &mut [V], most: usize, factors: &[V]) 
 fn direction<V: Numbers>(x: V, y: V) -> [V; 3] {
     let (zero, one) = (V::of(0.0), V::of(1.0));
     let squares = x * x + y * y;
-    let is_vector = |a, b| smallest::<V>().if_less(squares, a, b);
+    let vector = Less(smallest(), squares);
     let length = squares.sqrt();
     [
-        is_vector(x / length, one),
-        is_vector(y / length, zero),
-        is_vector(length, x),
+        vector.choose(x / length, one),
+        vector.choose(y / length, zero),
+        vector.choose(length, x),
     ]
+}
+
+/// Where a number is at least `start` and less than `end`.
+#[inline(always)]
+fn within<V: Numbers>(i: usize, start: V, end: V) -> Less<V> {
+    let (zero, i) = (V::of(0.0), number::<V>(i));
+    let before_end = i.if_less(end, V::of(1.0), zero);
+    Less(zero, i.if_less(start, zero, before_end))
 }
 
 /// Returns the smallest of numbers that are at most n, and the largest of others, if that is not zero.
 #[inline(always)]
 fn bounds<V: Numbers>(n: usize, start: V, end: V) -> Option<[usize; 2]> {
-    let number = |i: usize| V::of(i as f64);
     let mut last = n;
-    while last > 0 && !number(last - 1).any_less(end) {
+    while last > 0 && !number::<V>(last - 1).any_less(end) {
         last -= 1;
     }
     let mut first = 0;
@@ -178,28 +202,42 @@ impl<V: Numbers> Turns<'_, V> {
     }
 }
 
-/// Exchanges numbers, or rows, where `x < y`.
+/// Exchanges two rows somewhere.
 #[inline(always)]
-fn exchange<V: Numbers>(rows: &mut [V], n: usize, [i, j]: [usize; 2], x: V, y: V) {
+fn exchange<V: Numbers>(rows: &mut [V], n: usize, [i, j]: [usize; 2], there: Less<V>) {
     let (upper, lower) = rows.split_at_mut(j * n);
     for (a, b) in upper[i * n..][..n].iter_mut().zip(&mut lower[..n]) {
-        (*a, *b) = (x.if_less(y, *b, *a), x.if_less(y, *a, *b));
+        (*a, *b) = (there.choose(*b, *a), there.choose(*a, *b));
     }
 }
 
-/// Calls a function with the places of numbers that are to be compared, one pair after the other, to sort them.
+/// Sorts numbers, with the rows that belong to them, whose lengths are given.
 ///
 /// Source: K. Batcher's merge exchange (D. Knuth, "The Art of Computer Programming", volume 3, 5.2.2).
 #[inline(always)]
-fn for_comparisons(n: usize, mut compare: impl FnMut(usize, usize)) {
+fn sort<V: Numbers, const R: usize>(
+    values: &mut [V],
+    is_descending: bool,
+    mut rows: [(&mut [V], usize); R],
+) {
+    let n = values.len();
     let top = n.next_power_of_two() / 2;
     let mut part = top;
     while part > 0 {
         let (mut end, mut rest, mut apart) = (top, 0, part);
         loop {
             for i in 0..n - apart {
-                if i & part == rest {
-                    compare(i, i + apart);
+                if i & part != rest {
+                    continue;
+                }
+                let j = i + apart;
+                let wrong = match is_descending {
+                    true => Less(values[i], values[j]),
+                    false => Less(values[j], values[i]),
+                };
+                exchange(values, 1, [i, j], wrong);
+                for (rows, n) in &mut rows {
+                    exchange(rows, *n, [i, j], wrong);
                 }
             }
             if end == part {

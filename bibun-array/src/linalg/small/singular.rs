@@ -5,8 +5,8 @@
 
 use super::super::numbers::Numbers;
 use super::{
-    SWEEPS, Turns, bounds, direction, exchange, for_comparisons, largest, reflect, reflection,
-    smallest, turn_left,
+    Less, SWEEPS, Turns, bounds, direction, largest, number, reflect, reflection, smallest, sort,
+    turn_left, within,
 };
 
 /// Memory for the elements beside the diagonal, and for the factors of reflections on both sides or the rotations of a
@@ -76,22 +76,16 @@ pub(in super::super) fn singular<V: Numbers>(
     let rows = vectors.then_some([(&mut *long, most), (&mut *short, k)]);
     diagonalize(values, beside, rows, [left, right]);
     for (i, x) in values.iter_mut().enumerate() {
-        let is_negative = |a, b| x.if_less(zero, a, b);
+        let negative = Less(*x, zero);
         if vectors {
             for y in &mut short[i * k..][..k] {
-                *y = is_negative(-*y, *y);
+                *y = negative.choose(-*y, *y);
             }
         }
         *x = x.abs() * unit;
     }
-    for_comparisons(k, |i, j| {
-        let [x, y] = [values[i], values[j]];
-        exchange(values, 1, [i, j], x, y);
-        if vectors {
-            exchange(long, most, [i, j], x, y);
-            exchange(short, k, [i, j], x, y);
-        }
-    });
+    let sizes = if vectors { [most, k] } else { [0; 2] };
+    sort(values, true, [(long, sizes[0]), (short, sizes[1])]);
 }
 
 /// The same as [`turn_left`] for reflections on the right, whose axes begin beside the diagonal.
@@ -119,7 +113,6 @@ fn diagonalize<V: Numbers>(
 ) {
     let (zero, one, k) = (V::of(0.0), V::of(1.0), diagonal.len());
     let half = V::of(0.5) * V::epsilon();
-    let number = |i: usize| V::of(i as f64);
     let sides = &beside[..k.saturating_sub(1)];
     let nothing = half * largest(sides, largest(diagonal, zero));
     for _ in 0..SWEEPS * k {
@@ -130,7 +123,7 @@ fn diagonalize<V: Numbers>(
         let [mut own_start, mut own_head, mut own_side, mut own_singular] = [zero; 4];
         let mut before = zero;
         for i in 0..k {
-            let is_joined = |a, b| zero.if_less(before.abs(), a, b);
+            let joined = Less(zero, before.abs());
             let mut after = zero;
             if i + 1 < k {
                 let x = beside[i];
@@ -138,23 +131,23 @@ fn diagonalize<V: Numbers>(
                 beside[i] = after;
             }
             let x = diagonal[i];
-            let is_something = |a, b| nothing.if_less(x.abs(), a, b);
-            let is_kept = |a, b| zero.if_less(before.abs().max(after.abs()), is_something(a, b), a);
-            let own = is_kept(x, zero);
+            let has_side = Less(zero, before.abs().max(after.abs()));
+            let lost = has_side.choose(nothing.if_less(x.abs(), zero, one), zero);
+            let own = zero.if_less(lost, zero, x);
             diagonal[i] = own;
-            own_singular = is_kept(is_joined(own_singular, zero), one);
-            own_start = is_joined(own_start, number(i));
-            own_head = is_joined(own_head, own);
-            own_side = is_joined(own_side, after);
+            own_singular = joined.choose(own_singular, zero).max(lost);
+            own_start = joined.choose(own_start, number(i));
+            own_head = joined.choose(own_head, own);
+            own_side = joined.choose(own_side, after);
             if i > 0 {
-                start = is_joined(own_start, start);
-                end = is_joined(number(i), end);
-                singular = is_joined(own_singular, singular);
-                head = is_joined(own_head, head);
-                side = is_joined(own_side, side);
-                above = is_joined(diagonal[i - 1], above);
-                tail = is_joined(own, tail);
-                corner = is_joined(before, corner);
+                start = joined.choose(own_start, start);
+                end = joined.choose(number(i), end);
+                singular = joined.choose(own_singular, singular);
+                head = joined.choose(own_head, head);
+                side = joined.choose(own_side, side);
+                above = joined.choose(diagonal[i - 1], above);
+                tail = joined.choose(own, tail);
+                corner = joined.choose(before, corner);
             }
             before = after;
         }
@@ -171,33 +164,32 @@ fn diagonalize<V: Numbers>(
         let shifted = ((head + tail) * (head - tail) + by) / head;
         let [mut x, mut y] = [zero.if_less(singular, head, shifted), side];
         let [left, right] = &mut turns;
-        let mut before = zero;
+        let mut before = Less(zero, zero);
         for i in first..last {
-            let inside = number(i).if_less(start, zero, number(i).if_less(end, one, zero));
-            let is_inside = |a, b| zero.if_less(inside, a, b);
+            let inside = within(i, start, end);
             let [c, s, length] = direction(x, y);
             if i > first {
                 let side = &mut beside[i - 1];
-                *side = zero.if_less(before, is_inside(length, x), *side);
+                *side = before.choose(inside.choose(length, x), *side);
             }
-            let (c, s) = (is_inside(c, one), is_inside(s, zero));
+            let (c, s) = (inside.choose(c, one), inside.choose(s, zero));
             right.put(i, c, s);
             let [own, side, next] = [diagonal[i], beside[i], diagonal[i + 1]];
             let (turned, side) = (c * own + s * side, c * side - s * own);
             let (below, next) = (s * next, c * next);
             let [c, s, length] = direction(turned, below);
-            let (c, s) = (is_inside(c, one), is_inside(s, zero));
+            let (c, s) = (inside.choose(c, one), inside.choose(s, zero));
             left.put(i, c, s);
-            diagonal[i] = is_inside(length, own);
+            diagonal[i] = inside.choose(length, own);
             diagonal[i + 1] = c * next - s * side;
-            x = is_inside(c * side + s * next, x);
+            x = inside.choose(c * side + s * next, x);
             if i + 1 < last {
-                y = is_inside(s * beside[i + 1], y);
+                y = inside.choose(s * beside[i + 1], y);
                 beside[i + 1] = c * beside[i + 1];
             }
             before = inside;
         }
-        beside[last - 1] = zero.if_less(before, x, beside[last - 1]);
+        beside[last - 1] = before.choose(x, beside[last - 1]);
         if let Some([(long, most), (short, k)]) = &mut rows {
             left.apply(long, *most, [first, last]);
             right.apply(short, *k, [first, last]);

@@ -6,8 +6,8 @@
 use super::super::cholesky::symmetric_part;
 use super::super::numbers::Numbers;
 use super::{
-    SWEEPS, Turns, add, bounds, direction, dot, exchange, for_comparisons, largest, reflect,
-    reflection, smallest,
+    Less, SWEEPS, Turns, add, bounds, direction, dot, largest, number, reflect, reflection,
+    smallest, sort, within,
 };
 
 /// Memory for the elements beside the diagonal, and for the factors of reflections or the rotations of a sweep: as many
@@ -59,13 +59,7 @@ pub(in super::super) fn symmetric<V: Numbers>(
         sines: others,
     };
     diagonalize(values, beside, vectors.then_some(&mut *rows), turns);
-    for_comparisons(n, |i, j| {
-        let [x, y] = [values[i], values[j]];
-        exchange(values, 1, [i, j], y, x);
-        if vectors {
-            exchange(rows, n, [i, j], y, x);
-        }
-    });
+    sort(values, false, [(rows, if vectors { n } else { 0 })]);
     for x in values {
         *x = *x * unit + V::of(0.0);
     }
@@ -129,7 +123,6 @@ fn diagonalize<V: Numbers>(
 ) {
     let (zero, one, n) = (V::of(0.0), V::of(1.0), diagonal.len());
     let half = V::of(0.5) * V::epsilon();
-    let number = |i: usize| V::of(i as f64);
     for _ in 0..SWEEPS * n {
         // The last block: where it starts and ends, its first and last element, the last two and what is beside them.
         let [mut start, mut end] = [number(n), zero];
@@ -138,16 +131,16 @@ fn diagonalize<V: Numbers>(
         for i in 0..n.saturating_sub(1) {
             let [x, y, side] = [diagonal[i], diagonal[i + 1], beside[i]];
             let least = half * (x.abs() + y.abs()) + V::epsilon() * V::epsilon();
-            let is_joined = |a, b| least.if_less(side.abs(), a, b);
-            beside[i] = is_joined(side, zero);
-            start = is_joined(own_start, start);
-            head = is_joined(own_head, head);
-            end = is_joined(number(i + 1), end);
-            above = is_joined(x, above);
-            tail = is_joined(y, tail);
-            corner = is_joined(side, corner);
-            own_start = is_joined(own_start, number(i + 1));
-            own_head = is_joined(own_head, y);
+            let joined = Less(least, side.abs());
+            beside[i] = joined.choose(side, zero);
+            start = joined.choose(own_start, start);
+            head = joined.choose(own_head, head);
+            end = joined.choose(number(i + 1), end);
+            above = joined.choose(x, above);
+            tail = joined.choose(y, tail);
+            corner = joined.choose(side, corner);
+            own_start = joined.choose(own_start, number(i + 1));
+            own_head = joined.choose(own_head, y);
         }
         let Some([first, last]) = bounds(n, start, end) else {
             break;
@@ -158,32 +151,29 @@ fn diagonalize<V: Numbers>(
         let root = ratio + ratio.if_less(zero, -root, root);
         let mut rest = head - tail + corner / root;
         let (mut cosine, mut sine, mut shift) = (one, one, zero);
-        let mut before = zero;
+        let mut before = Less(zero, zero);
         for i in first..last {
-            let inside = number(i).if_less(start, zero, number(i).if_less(end, one, zero));
-            let is_inside = |a, b| zero.if_less(inside, a, b);
-            let was_inside = |a, b| zero.if_less(before, a, b);
+            let inside = within(i, start, end);
             let (bulge, side) = (sine * beside[i], cosine * beside[i]);
             let [c, s, length] = direction(rest, bulge);
             if i > first {
-                let before = &mut beside[i - 1];
-                *before = was_inside(is_inside(length, rest), *before);
+                let side = &mut beside[i - 1];
+                *side = before.choose(inside.choose(length, rest), *side);
             }
             let old = diagonal[i];
             let own = old - shift;
             let sum = (diagonal[i + 1] - own) * s + (c + c) * side;
             let by = s * sum;
-            diagonal[i] = is_inside(own + by, was_inside(own, old));
-            shift = is_inside(by, shift);
-            rest = is_inside(c * sum - side, rest);
-            cosine = is_inside(c, cosine);
-            sine = is_inside(s, sine);
-            turns.put(i, is_inside(c, one), is_inside(s, zero));
+            diagonal[i] = inside.choose(own + by, before.choose(own, old));
+            shift = inside.choose(by, shift);
+            rest = inside.choose(c * sum - side, rest);
+            cosine = inside.choose(c, cosine);
+            sine = inside.choose(s, sine);
+            turns.put(i, inside.choose(c, one), inside.choose(s, zero));
             before = inside;
         }
-        let was_inside = |a, b| zero.if_less(before, a, b);
-        diagonal[last] = was_inside(diagonal[last] - shift, diagonal[last]);
-        beside[last - 1] = was_inside(rest, beside[last - 1]);
+        diagonal[last] = before.choose(diagonal[last] - shift, diagonal[last]);
+        beside[last - 1] = before.choose(rest, beside[last - 1]);
         if let Some(rows) = rows.as_deref_mut() {
             turns.apply(rows, n, [first, last]);
         }
