@@ -1,9 +1,9 @@
 //! Linear algebra: factorisations of matrices, with any axes of a batch in front.
 //!
 //! All of it is computed on the CPU, in f32 or f64, elimination and exponentials also for complex numbers: small matrices in
-//! groups, of which each has a lane of vector instructions (`small`); others one after the other, by products of blocks: triangular
-//! and orthogonal factors (`blocked`, `reflections`); eigenvectors and singular vectors by reflections that leave two
-//! diagonals (`tridiagonal`, `bidiagonal`), whose vectors are found by dividing them (`divide`). Products of
+//! groups, of which each has a lane of vector instructions (`small`); others one after the other, by products of blocks:
+//! triangular and orthogonal factors (`blocked`, `reflections`); eigenvectors and singular vectors by reflections that
+//! leave two diagonals (`tridiagonal`, `bidiagonal`), whose vectors are found by dividing them (`divide`). Products of
 //! complex matrices are those of real ones (`complex`). The dtype and the sizes of one matrix alone decide which of
 //! this is done. Threads share the matrices of a batch, or one large matrix.
 

@@ -17,9 +17,9 @@ pub(in super::super) struct Bidiagonal<'a, V> {
     pub(in super::super) others: [&'a mut [V]; 2],
 }
 
-/// Computes the singular values of a matrix, in descending order. `long` holds the columns of the matrix, of which it has
-/// not more than elements in each, and they become its left singular vectors, followed by others as far as there is
-/// memory; `short` becomes its right ones, each in a row. Without vectors, both are lost.
+/// Computes the singular values of a matrix, in descending order. `long` holds its columns, of `most` elements each, which
+/// is not less than their number; they become the left singular vectors, followed by as many others as `long` has
+/// memory for. `short` becomes the right ones, each in a row. If no `vectors` are wanted, what is in both is lost.
 #[inline(always)]
 pub(in super::super) fn singular<V: Numbers>(
     long: &mut [V],
