@@ -317,23 +317,97 @@ fn eigenvectors_of_any_symmetric_matrix_are_orthonormal() {
             if n > 100 && is_single != (n == 520) {
                 continue;
             }
-            for (name, a) in hard_to_diagonalize(n, if is_single { 60.0 } else { 500.0 }) {
+            for (name, a) in hard_to_diagonalize(n, range(dtype)) {
                 let a = Array::from_vec(a, [n, n]).cast(dtype);
                 let [w, v, info] = eigh(&a);
-                let alone = eigvalsh(&a)[0].cast(DType::F64);
                 assert_eq!(info.item::<i64>(), 0);
-                let [a, w, v] = [a, w, v].map(|x| x.cast(DType::F64));
-                let values = w.to_vec::<f64>();
-                assert!(values.is_sorted(), "{name} {n} {dtype}");
-                let size = (values.iter()).fold(f64::MIN_POSITIVE, |most, w| most.max(w.abs()));
-                let [a, w, alone] = [a, w, alone].map(|x| x / size);
-                let product = matmul(&v, &transposed(&v));
-                expect_near(&matmul(&a, &v), &(&v * &w), n, dtype, name);
-                expect_near(&product, &Array::eye(n, DType::F64), n, dtype, name);
-                expect_near(&alone, &w, n, dtype, name);
+                expect_eigenvectors(name, &a, [w, v, eigvalsh(&a)[0].clone()], n);
             }
         }
     }
+}
+
+/// Small matrices are as exact as others of this many times their order, with a little more.
+const SMALL: usize = 2;
+
+/// The orders of magnitude of hard matrices.
+fn range(dtype: DType) -> f64 {
+    match dtype == DType::F32 {
+        true => 60.0,
+        false => 500.0,
+    }
+}
+
+/// Checks eigenvalues, eigenvectors, and eigenvalues without them. They may be as far away as those of order n.
+fn expect_eigenvectors(name: &str, a: &Array, [w, v, alone]: [Array; 3], n: usize) {
+    let dtype = a.dtype();
+    let [a, w, v, alone] = [a, &w, &v, &alone].map(|x| x.cast(DType::F64));
+    let values = w.to_vec::<f64>();
+    assert!(values.is_sorted(), "{name} {n} {dtype}");
+    let size = (values.iter()).fold(f64::MIN_POSITIVE, |most, w| most.max(w.abs()));
+    let [a, w, alone] = [a, w, alone].map(|x| x / size);
+    let product = matmul(&v, &transposed(&v));
+    let identity = Array::eye(values.len(), DType::F64);
+    expect_near(&matmul(&a, &v), &(&v * &w), n, dtype, name);
+    expect_near(&product, &identity, n, dtype, name);
+    expect_near(&alone, &w, n, dtype, name);
+}
+
+/// Calls a function with matrices of all kinds that are computed together, and some that are left, for all small orders.
+fn for_small_batches(
+    kinds: impl Fn(usize, f64) -> Vec<(&'static str, Vec<f64>)>,
+    each: impl Fn(Vec<&'static str>, Array),
+) {
+    const COUNT: usize = 2 * 16 + 3;
+    for n in 2..=TINY {
+        for dtype in [DType::F32, DType::F64] {
+            let kinds = kinds(n, range(dtype));
+            let kinds: Vec<_> = kinds.into_iter().cycle().take(COUNT).collect();
+            let names = kinds.iter().map(|(name, _)| *name).collect();
+            let all: Vec<f64> = kinds.into_iter().flat_map(|(_, a)| a).collect();
+            each(names, Array::from_vec(all, [COUNT, n, n]).cast(dtype));
+        }
+    }
+}
+
+/// Checks that no matrix of a batch changes the results of others, not even one that is not finite.
+fn expect_alone(a: &Array, found: &[Array], compute: impl Fn(&Array) -> Vec<Array>) {
+    let [count, n] = [a.shape()[0], a.shape()[1]];
+    let wrong = [3, count - 1];
+    let mut other = a.clone();
+    for (&i, x) in zip(&wrong, [f64::NAN, f64::INFINITY]) {
+        let place = [i, n - 1, 0].map(Index::from);
+        other.assign(&place, &Array::from(x).cast(a.dtype()));
+    }
+    let others = compute(&other);
+    for i in 0..count {
+        let own = [Index::from(i..i + 1)];
+        let alone = compute(&a.slice(&own));
+        for ((found, others), alone) in zip(zip(found, &others), &alone) {
+            let [found, others] = [found, others].map(|x| x.slice(&own));
+            assert!(alone.has_same_bits(&found), "{i} of order {n}");
+            match wrong.contains(&i) {
+                false => assert!(alone.has_same_bits(&others), "{i} of order {n}"),
+                true if others.dtype() == DType::I64 => assert_eq!(others.to_vec::<i64>(), [-1]),
+                true => assert!(others.to_vec::<f64>().iter().all(|x| x.is_nan())),
+            }
+        }
+    }
+}
+
+#[test]
+fn eigenvectors_of_any_small_matrices_are_orthonormal() {
+    for_small_batches(hard_to_diagonalize, |names, a| {
+        let n = SMALL * (a.shape()[1] + 4);
+        let compute = |a: &Array| [&eigh(a)[..], &eigvalsh(a)].concat();
+        let found = compute(&a);
+        for (i, name) in names.into_iter().enumerate() {
+            let of = |x: &Array| x.slice(&[Index::from(i)]);
+            assert_eq!(of(&found[2]).item::<i64>(), 0);
+            expect_eigenvectors(name, &of(&a), [0, 1, 3].map(|k| of(&found[k])), n);
+        }
+        expect_alone(&a, &found, compute);
+    });
 }
 
 /// The same for singular vectors.
@@ -358,7 +432,7 @@ fn hard_to_factor(n: usize, range: f64) -> Vec<(&'static str, Vec<f64>)> {
         ("not symmetric", of(&any)),
         (
             "of rank three",
-            of(&|i, j| (0..3).map(|k| any(i, k) * any(k, j)).sum()),
+            of(&|i, j| (0..n.min(3)).map(|k| any(i, k) * any(k, j)).sum()),
         ),
         (
             "without a column",
@@ -389,26 +463,62 @@ fn singular_vectors_of_any_matrix_are_orthonormal() {
             if n > 100 && is_single != (n == 380) {
                 continue;
             }
-            for (name, a) in hard_to_factor(n, if is_single { 60.0 } else { 500.0 }) {
+            for (name, a) in hard_to_factor(n, range(dtype)) {
                 let a = Array::from_vec(a, [n, n]).cast(dtype);
                 let [u, s, vt, info] = svd(&a, false);
-                let alone = svdvals(&a)[0].cast(DType::F64);
                 assert_eq!(info.item::<i64>(), 0);
-                let [a, u, s, vt] = [a, u, s, vt].map(|x| x.cast(DType::F64));
-                let values = s.to_vec::<f64>();
-                assert!(
-                    values.iter().rev().is_sorted() && values[n - 1] >= 0.0,
-                    "{name} {n}"
-                );
-                let size = values[0].max(f64::MIN_POSITIVE);
-                let [a, s, alone] = [a, s, alone].map(|x| x / size);
-                let identity = Array::eye(n, DType::F64);
-                expect_near(&matmul(&a, &transposed(&vt)), &(&u * &s), n, dtype, name);
-                expect_near(&matmul(&transposed(&u), &u), &identity, n, dtype, name);
-                expect_near(&matmul(&vt, &transposed(&vt)), &identity, n, dtype, name);
-                expect_near(&alone, &s, n, dtype, name);
+                expect_singular_vectors(name, &a, [u, s, vt, svdvals(&a)[0].clone()], n);
             }
         }
+    }
+}
+
+/// The same as [`expect_eigenvectors`] for singular values and vectors.
+fn expect_singular_vectors(name: &str, a: &Array, [u, s, vt, alone]: [Array; 4], n: usize) {
+    let dtype = a.dtype();
+    let [a, u, s, vt, alone] = [a, &u, &s, &vt, &alone].map(|x| x.cast(DType::F64));
+    let values = s.to_vec::<f64>();
+    assert!(
+        values.iter().rev().is_sorted() && values[values.len() - 1] >= 0.0,
+        "{name} {n}"
+    );
+    let size = values[0].max(f64::MIN_POSITIVE);
+    let [a, s, alone] = [a, s, alone].map(|x| x / size);
+    let identity = Array::eye(values.len(), DType::F64);
+    expect_near(&matmul(&a, &transposed(&vt)), &(&u * &s), n, dtype, name);
+    expect_near(&matmul(&transposed(&u), &u), &identity, n, dtype, name);
+    expect_near(&matmul(&vt, &transposed(&vt)), &identity, n, dtype, name);
+    expect_near(&alone, &s, n, dtype, name);
+}
+
+#[test]
+fn singular_vectors_of_any_small_matrices_are_orthonormal() {
+    for_small_batches(hard_to_factor, |names, a| {
+        let n = SMALL * (a.shape()[1] + 4);
+        let compute = |a: &Array| [&svd(a, false)[..], &svdvals(a)].concat();
+        let found = compute(&a);
+        for (i, name) in names.into_iter().enumerate() {
+            let of = |x: &Array| x.slice(&[Index::from(i)]);
+            assert_eq!(of(&found[3]).item::<i64>(), 0);
+            expect_singular_vectors(name, &of(&a), [0, 1, 2, 4].map(|k| of(&found[k])), n);
+        }
+        expect_alone(&a, &found, compute);
+    });
+}
+
+/// Values that stand alone, and a symmetric part that is small beside the rest.
+#[test]
+fn small_values_are_kept() {
+    for size in [1e-20, 1e20] {
+        let a = Array::from([[1.0, 0.0, 0.0], [0.0, size, 0.0], [0.0, 0.0, 1e-30]]);
+        let mut values = [1e-30, size, 1.0];
+        values.sort_by(f64::total_cmp);
+        assert_eq!(eigh(&a)[0].to_vec::<f64>(), values);
+        values.reverse();
+        assert_eq!(svd(&a, false)[1].to_vec::<f64>(), values);
+        let a = Array::from([[2.0, size + 1.0], [1.0 - size, 2.0]]);
+        let part = (&a + &transposed(&a)) * 0.5;
+        assert!(eigh(&a)[0].has_same_bits(&eigh(&part)[0]));
     }
 }
 
@@ -565,8 +675,9 @@ fn orthonormal_columns_times_a_triangle() {
 #[test]
 fn reflections_of_columns_whose_squares_are_no_numbers() {
     let wide = |x: &Array| x.cast(DType::F64);
-    for dtype in [DType::F32, DType::F64] {
-        let (far, m, n) = (if dtype == DType::F32 { 30 } else { 250 }, 50, 40);
+    let dtypes = [DType::F32, DType::F64];
+    for (dtype, [m, n]) in dtypes.map(|x| [(x, [50, 40]), (x, [16, 12])]).concat() {
+        let far = if dtype == DType::F32 { 30 } else { 250 };
         let a = random(27, [m, n], dtype);
         // Columns of very different sizes, some of zeros, and two that are equal.
         let sizes = (0..n).map(|j| match j % 5 {
@@ -589,12 +700,12 @@ fn reflections_of_columns_whose_squares_are_no_numbers() {
         let found = wide(&matmul(&q, &(&r / &size)));
         expect_close(&found.cast(dtype), &(&a / &size), m + n);
         a.assign(
-            &[Index::from(7), Index::from(30)],
+            &[Index::from(7), Index::from(n - 2)],
             &Array::from(f64::NAN).cast(dtype),
         );
         let [_, r] = qr(&a, false);
         assert!(
-            r.slice(&[Index::ALL, Index::from(30)])
+            r.slice(&[Index::ALL, Index::from(n - 2)])
                 .to_vec::<f64>()
                 .iter()
                 .any(|x| x.is_nan())

@@ -63,11 +63,7 @@ pub(super) trait Rule: Clone + Send + Sync + 'static {
     /// Computes the results of one matrix or of a group: floats, integers as numbers, and the memory. Floats are
     /// zeros at first, the others are not.
     fn compute<V: Numbers>(&self, x: &[&[V]], y: &mut [&mut [V]]);
-    /// Whether there is something to [`finish`](Self::finish).
-    const FINISHES: bool = false;
-    /// Computes for one matrix, after `compute`, what has to branch on its values.
-    fn finish<T: Real>(&self, _y: &mut [&mut [T]]) {}
-    /// Does both for one large matrix, perhaps on several threads.
+    /// Does so for one large matrix, perhaps on several threads.
     fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], integers: &mut [&mut [i64]]) {
         let count: usize = integers.iter().map(|own| own.len()).sum();
         let mut numbers = vec![T::of(0.0); count];
@@ -79,7 +75,6 @@ pub(super) trait Rule: Clone + Send + Sync + 'static {
         y.push(&mut memory);
         let x = put_in_place::<T, Self>(x, &mut y);
         Arch::new().dispatch(Compute(self, x, &mut y));
-        self.finish(&mut y);
         drop(y);
         let mut numbers = numbers.iter();
         for integers in integers {
@@ -291,7 +286,6 @@ impl<'a, T: Large, R: Rule, const N: usize> WithSimd for Run<'a, '_, T, R, N> {
         if end - i >= N {
             let mut grouped = vec![Group::<T, N>::of(0.0); lengths.iter().sum()];
             let mut results = vec![Group::<T, N>::of(0.0); count];
-            let mut single = vec![T::of(0.0); if R::FINISHES { count } else { 0 }];
             while end - i >= N {
                 results[..floats].fill(Group::of(0.0));
                 {
@@ -309,17 +303,6 @@ impl<'a, T: Large, R: Rule, const N: usize> WithSimd for Run<'a, '_, T, R, N> {
                     let given = &given[R::IN_PLACE.map_or(0, |_| 1)..x.len()];
                     rule.compute(given, &mut y[..sizes.len()]);
                 }
-                if R::FINISHES {
-                    for lane in 0..N {
-                        for (single, results) in single.iter_mut().zip(&results) {
-                            *single = results.0[lane];
-                        }
-                        rule.finish(&mut parts_mut(&mut single, &sizes)[..sizes.len()]);
-                        for (&single, results) in single.iter().zip(&mut results) {
-                            results.0[lane] = single;
-                        }
-                    }
-                }
                 run.take_group(simd, &results);
                 i += N;
             }
@@ -331,7 +314,6 @@ impl<'a, T: Large, R: Rule, const N: usize> WithSimd for Run<'a, '_, T, R, N> {
             let mut y: List<&mut [T]> = floats.into_iter().map(|y| -> &mut [T] { y }).collect();
             y.extend(rest.take(sizes.len() - y.len()));
             rule.compute(put_in_place::<T, R>(&inputs(i), &mut y), &mut y);
-            rule.finish(&mut y);
             drop(y);
             let mut numbers = further.iter();
             for integers in &mut integers {

@@ -4,6 +4,7 @@ use super::batch::{Large, Results, Rule, TINY, run};
 use super::blocked;
 use super::expect_square;
 use super::numbers::Numbers;
+use super::small::dot;
 use super::triangular::Triangle;
 use crate::Array;
 
@@ -79,23 +80,26 @@ impl Rule for Cholesky {
     fn is_tiny(&self) -> bool {
         self.0 <= TINY
     }
+    fn memory(&self) -> usize {
+        self.0
+    }
 
     #[inline(always)]
     fn compute<V: Numbers>(&self, x: &[&[V]], y: &mut [&mut [V]]) {
-        let [l, info, _] = y else {
+        let [l, info, inverses] = y else {
             unreachable!("a result, a number and memory")
         };
         let n = self.0;
         symmetric_part(x[0], n, l);
-        for j in 0..n {
-            let pivot = l[j * n + j].sqrt();
-            l[j * n + j] = pivot;
-            for i in j + 1..n {
-                l[i * n + j] = l[i * n + j] / pivot;
-                let factor = l[i * n + j];
-                for k in j + 1..=i {
-                    l[i * n + k] = l[i * n + k] - factor * l[k * n + j];
-                }
+        for i in 0..n {
+            let (before, own) = l.split_at_mut(i * n);
+            for j in 0..i {
+                let row = &before[j * n..][..j];
+                own[j] = (own[j] - dot(&own[..j], row)) * inverses[j];
+            }
+            own[i] = (own[i] - dot(&own[..i], &own[..i])).sqrt();
+            if i + 1 < n {
+                inverses[i] = V::of(1.0) / own[i];
             }
         }
         info[0] = self.checked(l);

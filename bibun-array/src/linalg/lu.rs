@@ -438,11 +438,11 @@ impl<F: Field> Rule for Inverse<F> {
         let (lu, rows) = memory.split_at_mut(n * width);
         eliminate::<F, V>(lu, n, n, rows);
         // Row i of the exchanged identity has its one where the row came from.
-        let mut one = [V::of(0.0); 2];
-        one[0] = V::of(1.0);
         for i in 0..n {
-            let row = &mut out[i * width..][..width];
-            V::scatter_row(&one[..F::WIDTH], F::WIDTH, rows[i], row);
+            for j in 0..n {
+                let from = V::of(j as f64);
+                out[i * width + F::WIDTH * j] = rows[i].if_equal(from, V::of(1.0), V::of(0.0));
+            }
         }
         substitute::<F, V>(lu, n, out, n);
         info[0] = Self::checked(lu, n, out);

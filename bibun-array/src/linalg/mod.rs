@@ -1,9 +1,9 @@
 //! Linear algebra: factorisations of matrices, with any axes of a batch in front.
 //!
 //! All of it is computed on the CPU, in f32 or f64, elimination and exponentials also for complex numbers: small matrices in
-//! groups, of which each has a lane of vector instructions; others one after the other, by products of blocks: triangular
-//! and orthogonal factors (`blocked`, `reflections`); eigenvectors and singular vectors by reflections that leave two
-//! diagonals (`tridiagonal`, `bidiagonal`), whose vectors are found by dividing them (`divide`). Products of
+//! groups, of which each has a lane of vector instructions (`small`); others one after the other, by products of blocks:
+//! triangular and orthogonal factors (`blocked`, `reflections`); eigenvectors and singular vectors by reflections that
+//! leave two diagonals (`tridiagonal`, `bidiagonal`), whose vectors are found by dividing them (`divide`). Products of
 //! complex matrices are those of real ones (`complex`). The dtype and the sizes of one matrix alone decide which of
 //! this is done. Threads share the matrices of a batch, or one large matrix.
 
@@ -22,6 +22,7 @@ mod numbers;
 mod passes;
 mod qr;
 mod reflections;
+mod small;
 mod spectral;
 mod svd;
 mod triangular;
@@ -38,10 +39,20 @@ pub use spectral::{Spectral, spectral};
 pub use svd::{svd, svdvals};
 pub use triangular::{Triangle, triangular_solve};
 
+use self::numbers::Numbers;
 use crate::{Array, DType, Error, raise};
 
 /// What functions return for matrices with elements that are not finite.
 const NOT_A_NUMBER: i64 = -1;
+
+/// Fills the results of a matrix that is not finite with NaN, and returns the number that says so.
+fn checked<T: Numbers>(is_finite: bool, y: &mut [&mut [T]]) -> i64 {
+    if is_finite {
+        return 0;
+    }
+    y.iter_mut().for_each(|y| y.fill(T::of(f64::NAN)));
+    NOT_A_NUMBER
+}
 
 /// Raises an error of inputs that do not fit.
 #[track_caller]

@@ -1,6 +1,5 @@
 //! Numbers of one matrix, or of several matrices side by side.
 
-use std::array;
 use std::f64::consts::LN_2;
 use std::hint::black_box;
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, Neg, Sub, SubAssign};
@@ -182,6 +181,18 @@ fn keep_together() {
     black_box(());
 }
 
+/// A group of the values of an expression for each lane: a closure, which is shared by many operations, would not be
+/// inlined in long functions.
+macro_rules! lanes {
+    ($i:ident => $value:expr) => {{
+        let mut out = Self([T::of(0.0); N]);
+        for $i in 0..N {
+            out.0[$i] = $value;
+        }
+        out
+    }};
+}
+
 macro_rules! lane_by_lane {
     ($($Trait:ident $method:ident),*) => {$(
         impl<T: Real, const N: usize> $Trait for Group<T, N> {
@@ -189,7 +200,7 @@ macro_rules! lane_by_lane {
             #[inline(always)]
             fn $method(self, other: Self) -> Self {
                 keep_together();
-                Self(array::from_fn(|i| self.0[i].$method(other.0[i])))
+                lanes!(i => self.0[i].$method(other.0[i]))
             }
         }
     )*};
@@ -201,15 +212,18 @@ impl<T: Real, const N: usize> Neg for Group<T, N> {
     #[inline(always)]
     fn neg(self) -> Self {
         keep_together();
-        Self(self.0.map(Neg::neg))
+        lanes!(i => -self.0[i])
     }
 }
 
 impl<T: Real, const N: usize> Group<T, N> {
     #[inline(always)]
     fn any_equal(self, other: Self) -> bool {
-        let equal = (0..N).map(|i| self.0[i] == other.0[i]);
-        equal.fold(false, |any, equal| any | equal)
+        let mut any = false;
+        for i in 0..N {
+            any |= self.0[i] == other.0[i];
+        }
+        any
     }
 }
 
@@ -221,51 +235,50 @@ impl<T: Real, const N: usize> Numbers for Group<T, N> {
     #[inline(always)]
     fn sqrt(self) -> Self {
         keep_together();
-        Self(self.0.map(Numbers::sqrt))
+        lanes!(i => self.0[i].sqrt())
     }
     #[inline(always)]
     fn abs(self) -> Self {
         keep_together();
-        Self(self.0.map(Numbers::abs))
+        lanes!(i => self.0[i].abs())
     }
     #[inline(always)]
     fn if_less(self, other: Self, a: Self, b: Self) -> Self {
         keep_together();
-        Self(array::from_fn(|i| {
-            self.0[i].if_less(other.0[i], a.0[i], b.0[i])
-        }))
+        lanes!(i => self.0[i].if_less(other.0[i], a.0[i], b.0[i]))
     }
     #[inline(always)]
     fn if_equal(self, other: Self, a: Self, b: Self) -> Self {
         keep_together();
-        Self(array::from_fn(|i| {
-            self.0[i].if_equal(other.0[i], a.0[i], b.0[i])
-        }))
+        lanes!(i => self.0[i].if_equal(other.0[i], a.0[i], b.0[i]))
     }
     #[inline(always)]
     fn any_less(self, other: Self) -> bool {
-        let less = (0..N).map(|i| self.0[i] < other.0[i]);
-        less.fold(false, |any, less| any | less)
+        let mut any = false;
+        for i in 0..N {
+            any |= self.0[i] < other.0[i];
+        }
+        any
     }
     #[inline(always)]
     fn binade(self) -> Self {
-        Self(self.0.map(Numbers::binade))
+        lanes!(i => self.0[i].binade())
     }
     #[inline(always)]
     fn exponent(self) -> Self {
-        Self(self.0.map(Numbers::exponent))
+        lanes!(i => self.0[i].exponent())
     }
     #[inline(always)]
     fn ln_scaled(self, exponent: Self) -> Self {
-        Self(array::from_fn(|i| self.0[i].ln_scaled(exponent.0[i])))
+        lanes!(i => self.0[i].ln_scaled(exponent.0[i]))
     }
     #[inline(always)]
     fn hypot(self, other: Self) -> Self {
-        Self(array::from_fn(|i| Numbers::hypot(self.0[i], other.0[i])))
+        lanes!(i => Numbers::hypot(self.0[i], other.0[i]))
     }
     #[inline(always)]
     fn atan2(self, other: Self) -> Self {
-        Self(array::from_fn(|i| Numbers::atan2(self.0[i], other.0[i])))
+        lanes!(i => Numbers::atan2(self.0[i], other.0[i]))
     }
     #[inline(always)]
     fn exchange_rows(rows: &mut [Self], n: usize, row: usize, other: Self) {

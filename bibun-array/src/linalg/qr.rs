@@ -1,8 +1,8 @@
 //! Orthonormal bases of the columns of matrices.
 
 use super::batch::{Large, Results, Rule, TINY, run};
-use super::expect_matrices;
 use super::numbers::Numbers;
+use super::{expect_matrices, small};
 use crate::Array;
 
 /// Computes `a = q r` of matrices `[.., m, n]`, where the columns of q are orthonormal and r is an upper
@@ -71,81 +71,48 @@ impl Rule for Qr {
     fn is_tiny(&self) -> bool {
         self.m.max(self.n) <= TINY
     }
-    /// The reflected matrix, the vectors of the reflections and a row of products.
+    /// Columns, their units, and the factors of reflections.
     fn memory(&self) -> usize {
         let Self { m, n, k } = *self;
-        m * n + m.min(n) * (m + 1) + n.max(k)
+        m * n.max(k) + n + m.min(n)
     }
 
     #[inline(always)]
     fn compute<V: Numbers>(&self, x: &[&[V]], y: &mut [&mut [V]]) {
         let Self { m, n, k } = *self;
-        let (zero, one, size) = (V::of(0.0), V::of(1.0), m.min(n));
+        let size = m.min(n);
         let [q, r, memory] = y else {
             unreachable!("two results and memory")
         };
-        let (a, rest) = memory.split_at_mut(m * n);
-        let (axes, rest) = rest.split_at_mut(size * m);
-        let (factors, row) = rest.split_at_mut(size);
-        let largest = x[0].iter().fold(zero, |largest, x| largest.max(x.abs()));
-        let scale = zero.if_less(largest, largest.binade(), one);
-        for (a, &x) in a.iter_mut().zip(x[0]) {
-            *a = x / scale;
-        }
-        // Subtracts `factor axis (axisᵀ x)` from a matrix of `width` columns.
-        #[inline(always)]
-        fn reflect<V: Numbers>(
-            x: &mut [V],
-            width: usize,
-            from: usize,
-            axis: &[V],
-            factor: V,
-            row: &mut [V],
-        ) {
-            row.fill(V::of(0.0));
-            for (x, &axis) in x.chunks_exact(width).zip(axis).skip(from) {
-                for (sum, &x) in row.iter_mut().zip(x) {
-                    *sum = *sum + axis * x;
-                }
+        let (columns, rest) = memory.split_at_mut(m * n.max(k));
+        let (units, factors) = rest.split_at_mut(n);
+        for j in 0..n {
+            let column = &mut columns[j * m..][..m];
+            for (i, to) in column.iter_mut().enumerate() {
+                *to = x[0][i * n + j];
             }
-            for (x, &axis) in x.chunks_exact_mut(width).zip(axis).skip(from) {
-                let by = factor * axis;
-                for (x, &sum) in x.iter_mut().zip(&*row) {
-                    *x = *x - by * sum;
-                }
+            // The squares of numbers near 1 neither overflow nor underflow.
+            units[j] = small::largest(column, small::smallest()).binade();
+            let inverse = V::of(1.0) / units[j];
+            for x in column {
+                *x = *x * inverse;
             }
         }
         for i in 0..size {
-            let axis = &mut axes[i * m..][..m];
-            let mut squares = zero;
-            for j in i..m {
-                axis[j] = a[j * n + i];
-                if j > i {
-                    squares = squares + axis[j] * axis[j];
-                }
+            let (own, rest) = columns.split_at_mut((i + 1) * m);
+            let axis = &mut own[i * m + i..];
+            [r[i * n + i], factors[i]] = small::reflection(axis, 0);
+            for (column, j) in rest.chunks_exact_mut(m).zip(i + 1..n) {
+                small::reflect(&mut column[i..], axis, factors[i]);
+                r[i * n + j] = column[i] * units[j];
             }
-            // Where there is nothing below the diagonal, nothing is reflected.
-            let head = axis[i];
-            let norm = (head * head + squares).sqrt();
-            axis[i] = head + head.sign() * norm;
-            let length = axis[i] * axis[i] + squares;
-            let divisor = zero.if_less(squares, length, one);
-            factors[i] = zero.if_less(squares, V::of(2.0), zero) / divisor;
-            // What is not a number stays so.
-            factors[i] = factors[i] + zero * squares;
-            reflect(a, n, i, axis, factors[i], &mut row[..n]);
-            for j in i + 1..m {
-                a[j * n + i] = zero;
-            }
+            r[i * n + i] = r[i * n + i] * units[i];
         }
-        for i in 0..k {
-            for j in i..n {
-                r[i * n + j] = a[i * n + j] * scale;
+        small::turn_left(&mut columns[..k * m], m, factors);
+        for (j, column) in columns.chunks_exact(m.max(1)).take(k).enumerate() {
+            for (i, &x) in column.iter().enumerate() {
+                q[i * k + j] = x;
             }
-            q[i * k + i] = one;
-        }
-        for i in (0..size).rev() {
-            reflect(q, k, i, &axes[i * m..][..m], factors[i], &mut row[..k]);
         }
         self.normalize(q, r);
     }

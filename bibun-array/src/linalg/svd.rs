@@ -7,10 +7,9 @@ use super::batch::{Large, Results, Rule, TINY, run};
 use super::bidiagonal::Bidiagonal;
 use super::blocked::{divide_by_unit, multiply, transpose};
 use super::divide::{Extent, Singular, divide_bidiagonal};
-use super::eigh::{SWEEPS, ascending, normalize_sign, rotate, rotation};
+use super::eigh::normalize_sign;
 use super::numbers::{Numbers, Real};
-use super::reflections;
-use super::{NOT_A_NUMBER, expect_matrices};
+use super::{checked, expect_matrices, reflections, small};
 use crate::Array;
 use crate::cpu::matmul::Matrix;
 
@@ -20,8 +19,8 @@ use crate::cpu::matmul::Matrix;
 /// each side, or, if it is `full`, m and n. In each column of u, the first of the elements with the largest
 /// absolute value is positive, and in those rows of vt that have no value.
 ///
-/// Source: of small matrices, the one-sided method of Jacobi (M. Hestenes, 1958; G. Golub and C. Van Loan,
-/// "Matrix Computations", 8.6); of others, reflections (5.4 there) and division (M. Gu and S. Eisenstat, 1995).
+/// Source: reflections, then of small matrices implicit QR sweeps (G. Golub and C. Van Loan, "Matrix Computations", 5.4
+/// and 8.6), of others division (M. Gu and S. Eisenstat, 1995).
 ///
 /// ```
 /// use bibun_array::{Array, linalg::svd};
@@ -68,103 +67,12 @@ impl Svd {
         [self.m.max(self.n), self.m.min(self.n)]
     }
 
-    /// Arranges vectors by their values: `long` and `short` have those of the longer and of the shorter side in
-    /// rows, and only the first k are there.
-    fn arrange<T: Real>(&self, values: &[T], long: &[T], short: &[T], y: &mut [&mut [T]]) {
-        let (m, n, [most, k]) = (self.m, self.n, self.sides());
-        let order: Vec<usize> = ascending(values).into_iter().rev().collect();
-        let Some([of_u, of_v]) = self.vectors else {
-            for (to, &from) in order.iter().enumerate() {
-                y[0][to] = values[from];
-            }
-            return;
-        };
-        let [u, s, vt] = y else {
-            unreachable!("three results")
-        };
-        let is_tall = m >= n;
-        let count = if is_tall { of_u } else { of_v };
-        let mut rows: Vec<T> = Vec::with_capacity(count * most);
-        for (to, &from) in order.iter().enumerate() {
-            s[to] = values[from];
-            rows.extend_from_slice(&long[from * most..][..most]);
-        }
-        complete(&mut rows, most, k, count);
-        let mut row_of =
-            |i: usize, left: &mut dyn Iterator<Item = T>, right: &mut dyn Iterator<Item = T>| {
-                let left: Vec<T> = left.collect();
-                let right: Vec<T> = right.collect();
-                let sign = |x: &[T]| normalize_sign(x.iter().copied());
-                let turned = if left.is_empty() {
-                    sign(&right)
-                } else {
-                    sign(&left)
-                };
-                let signed = |x: T| if turned { -x } else { x };
-                for (j, &x) in left.iter().enumerate() {
-                    u[j * of_u + i] = signed(x);
-                }
-                for (j, &x) in right.iter().enumerate() {
-                    vt[i * n + j] = signed(x);
-                }
-            };
-        for i in 0..of_u.max(of_v) {
-            let mut long = rows
-                .chunks_exact(most)
-                .nth(i)
-                .unwrap_or(&[])
-                .iter()
-                .copied();
-            let short = order
-                .get(i)
-                .map_or(&[][..], |&from| &short[from * k..][..k]);
-            let mut short = short.iter().copied();
-            match is_tall {
-                true => row_of(i, &mut long, &mut short),
-                false => row_of(i, &mut short, &mut long),
-            }
-        }
-    }
-
-    /// Fills the results of a matrix that is not finite with NaN, and returns the number that says so.
-    fn checked<T: Real>(&self, is_finite: bool, y: &mut [&mut [T]]) -> i64 {
-        if is_finite {
-            return 0;
-        }
-        y.iter_mut().for_each(|y| y.fill(T::of(f64::NAN)));
-        NOT_A_NUMBER
-    }
-}
-
-/// Makes rows of `size` elements orthonormal: those that are zero among the first k, and those up to `count`
-/// that are not there yet.
-fn complete<T: Real>(rows: &mut Vec<T>, size: usize, k: usize, count: usize) {
-    rows.resize(count * size, T::of(0.0));
-    let zero = T::of(0.0);
-    let is_there = |rows: &[T], i: usize| rows[i * size..][..size].iter().any(|&x| x != zero);
-    let missing: Vec<usize> = (0..count)
-        .filter(|&i| i >= k || !is_there(rows, i))
-        .collect();
-    for i in missing {
-        // Of all unit vectors, the one that is farthest from the span of the others.
-        let outside = |axis: usize| -> f64 {
-            let inside = (0..count).map(|r| rows[r * size + axis].to_f64().powi(2));
-            1.0 - inside.sum::<f64>()
-        };
-        let axis = (0..size).max_by(|&a, &b| outside(a).total_cmp(&outside(b)));
-        let mut own = vec![zero; size];
-        own[axis.expect("there are rows only where there are elements")] = T::of(1.0);
-        for _ in 0..2 {
-            for other in rows.chunks_exact(size) {
-                let product = (own.iter().zip(other)).fold(zero, |sum, (&a, &b)| sum + a * b);
-                for (own, &other) in own.iter_mut().zip(other) {
-                    *own -= product * other;
-                }
-            }
-        }
-        let norm = own.iter().fold(zero, |sum, &x| sum + x * x).sqrt();
-        for (to, &x) in rows[i * size..].iter_mut().zip(&own) {
-            *to = x / norm;
+    /// The number of vectors of the longer side, or of its reflections.
+    fn long(&self) -> usize {
+        let [most, k] = self.sides();
+        match self.vectors {
+            Some([u, v]) if u.max(v) > k => most,
+            _ => k,
         }
     }
 }
@@ -188,89 +96,59 @@ impl Rule for Svd {
     }
     fn work(&self) -> usize {
         let [most, k] = self.sides();
-        60 * most * k * k + 1
+        20 * most * k * k + 1
     }
     fn is_tiny(&self) -> bool {
         self.sides()[0] <= TINY
     }
     fn memory(&self) -> usize {
         let [most, k] = self.sides();
-        k * (most + 1) + k * k
+        self.long() * most + k * (k + 5)
     }
 
     #[inline(always)]
     fn compute<V: Numbers>(&self, x: &[&[V]], y: &mut [&mut [V]]) {
-        let ([most, k], zero, one) = (self.sides(), V::of(0.0), V::of(1.0));
-        let memory = y.last_mut().expect("the memory");
-        let (values, rest) = memory.split_at_mut(k);
-        let (long, short) = rest.split_at_mut(k * most);
-        // The squares of numbers near 1 neither overflow nor underflow.
-        let largest = x[0].iter().fold(zero, |largest, x| largest.max(x.abs()));
-        let scale = zero.if_less(largest, largest.binade(), one);
+        let (Self { m, n, vectors }, [most, k], zero) = (self.clone(), self.sides(), V::of(0.0));
+        let [y @ .., info, memory] = y else {
+            unreachable!("results, a number and memory")
+        };
+        let (long, rest) = memory.split_at_mut(self.long() * most);
+        let (short, rest) = rest.split_at_mut(k * k);
+        let mut parts = rest.chunks_exact_mut(k.max(1));
+        let mut part = || parts.next().unwrap_or_default();
+        let memory = small::Bidiagonal {
+            beside: part(),
+            factors: [part(), part()],
+            others: [part(), part()],
+        };
         for i in 0..k {
             for j in 0..most {
-                let at = if self.m >= self.n {
-                    j * self.n + i
-                } else {
-                    i * self.n + j
-                };
-                long[i * most + j] = x[0][at] / scale;
+                let at = if m >= n { j * n + i } else { i * n + j };
+                long[i * most + j] = x[0][at];
             }
         }
-        for (i, x) in short.iter_mut().enumerate() {
-            *x = V::of(if i.is_multiple_of(k + 1) { 1.0 } else { 0.0 });
-        }
-        let product = |rows: &[V], p: usize, q: usize| {
-            let (a, b) = (&rows[p * most..][..most], &rows[q * most..][..most]);
-            a.iter().zip(b).fold(zero, |sum, (&a, &b)| sum + a * b)
-        };
-        for _ in 0..SWEEPS {
-            let mut is_done = true;
-            for q in 1..k {
-                for p in 0..q {
-                    let [a, b, ab] = [(p, p), (q, q), (p, q)].map(|(p, q)| product(long, p, q));
-                    let least = V::of(most as f64) * V::epsilon() * (a.sqrt() * b.sqrt());
-                    if !least.any_less(ab.abs()) {
-                        continue;
-                    }
-                    is_done = false;
-                    let [cosine, sine, _] = rotation(b - a, ab, least);
-                    rotate(long, most, p, q, cosine, sine);
-                    rotate(short, k, p, q, cosine, sine);
+        let values = &mut *y[if vectors.is_some() { 1 } else { 0 }];
+        small::singular(long, most, short, values, vectors.is_some(), memory);
+        if let (Some([of_u, of_v]), [u, _, vt]) = (vectors, &mut *y) {
+            let (left, right) = if m >= n { (long, short) } else { (short, long) };
+            for i in 0..of_u.max(of_v) {
+                let left = if i < of_u { &left[i * m..][..m] } else { &[] };
+                let right = if i < of_v { &right[i * n..][..n] } else { &[] };
+                let sign = small::sign(if i < of_u { left } else { right });
+                for (j, &x) in left.iter().enumerate() {
+                    u[j * of_u + i] = sign * x + zero;
+                }
+                for (vt, &x) in vt.iter_mut().skip(i * n).zip(right) {
+                    *vt = sign * x + zero;
                 }
             }
-            if is_done {
-                break;
-            }
         }
-        for i in 0..k {
-            let square = product(long, i, i);
-            values[i] = square.sqrt() * scale;
-            // The direction of what has underflowed is lost. (What is not a number goes through.)
-            let is_lost = |a, b| square.if_less(V::least(), a, b);
-            for x in &mut long[i * most..][..most] {
-                *x = is_lost(zero, *x) / is_lost(one, square.sqrt());
-            }
-        }
-    }
-
-    const FINISHES: bool = true;
-    fn finish<T: Real>(&self, y: &mut [&mut [T]]) {
-        let [most, k] = self.sides();
-        let (memory, y) = y.split_last_mut().expect("the memory");
-        let (info, y) = y.split_last_mut().expect("the number");
-        let (values, rest) = memory.split_at(k);
-        let (long, short) = rest.split_at(k * most);
-        let is_finite = long.iter().chain(values).all(|x| x.is_finite());
-        if is_finite {
-            self.arrange(values, long, short, y);
-        }
-        info[0] = T::of(self.checked(is_finite, y) as f64);
+        info[0] = small::checked(x[0], y);
     }
 
     fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], integers: &mut [&mut [i64]]) {
         let is_finite = self.of_square(x[0], y).is_some();
-        integers[0][0] = self.checked(is_finite, y);
+        integers[0][0] = checked(is_finite, y);
     }
 }
 
