@@ -150,6 +150,9 @@ fn diagonalize<V: Numbers>(
         let root = (ratio * ratio + one).sqrt();
         let root = ratio + ratio.if_less(zero, -root, root);
         let mut rest = head - tail + corner / root;
+        // What a block of two elements ends with, without the roundings of a rotation: a zero stays one.
+        let two = Less(end - start, V::of(1.5));
+        let by_two = corner * (corner / rest);
         let (mut cosine, mut sine, mut shift) = (one, one, zero);
         let mut before = Less(zero, zero);
         for i in first..last {
@@ -163,7 +166,7 @@ fn diagonalize<V: Numbers>(
             let old = diagonal[i];
             let own = old - shift;
             let sum = (diagonal[i + 1] - own) * s + (c + c) * side;
-            let by = s * sum;
+            let by = two.choose(by_two, s * sum);
             diagonal[i] = inside.choose(own + by, before.choose(own, old));
             shift = inside.choose(by, shift);
             rest = inside.choose(c * sum - side, rest);
