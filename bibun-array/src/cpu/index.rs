@@ -284,14 +284,14 @@ pub(super) fn gather_within<W: Word>(
                 let indices = &indices[first + done..first + done + len];
                 let out = &mut out[done..done + len];
                 if len < FEW {
-                    let starts = (0..len as isize).map(|i| start as isize + i * step);
-                    for ((y, &index), start) in out.iter_mut().zip(indices).zip(starts) {
-                        match from_front(index, size) {
-                            index if index < size => {
-                                *y = memory[(start + index as isize * stride) as usize];
-                            }
-                            _ => is_outside.store(true, Ordering::Relaxed),
+                    let mut start = start as isize;
+                    for (y, &index) in out.iter_mut().zip(indices) {
+                        let index = from_front(index, size);
+                        if index >= size {
+                            return is_outside.store(true, Ordering::Relaxed);
                         }
+                        *y = memory[(start + index as isize * stride) as usize];
+                        start += step;
                     }
                     return;
                 }
