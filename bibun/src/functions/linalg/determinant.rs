@@ -1,6 +1,6 @@
 //! Determinants.
 
-use bibun_array::{Array, DType};
+use bibun_array::{Array, Complex, DType};
 
 use super::matrices::{beside, expect_square, product3, t, widened, widened_or_complex};
 use super::solve::inverse_or_nan;
@@ -21,7 +21,8 @@ use crate::variable::Variable;
 /// Types: floats and complex numbers; integers give f64. 16-bit floats are computed in f32.
 /// Gradient: `gy` times the cofactors of a, which are right at singular matrices, too: they are computed from singular
 /// values. So are second derivatives. Higher ones exist where a is regular, or its singular values differ; elsewhere
-/// they are infinite or NaN. Of complex numbers it is `gy conj(y) a⁻ᴴ`, which is NaN where a is singular.
+/// they are infinite or NaN. Of complex numbers, whose singular values have no derivatives, they are computed from
+/// inverses, and of singular matrices from regular ones around them: derivatives of all orders exist.
 /// Source: `numpy.linalg.det`.
 ///
 /// # Panics
@@ -160,16 +161,61 @@ fn inner(a: Variable, b: Variable) -> Variable {
 }
 
 fn cofactors(a: Variable) -> Variable {
-    if a.dtype().is_complex() {
-        // Rows are scaled by powers of two, so that neither the determinant nor the inverse ends where numbers do.
-        let exponents = exponents_of_rows(&a);
-        let others = sum(&exponents, bibun_array::keep_dims(-2)) - &exponents;
-        let scaled = a * exp2(-exponents);
-        let [det] = OfMatrices::of(Determinant, [scaled.clone()]);
-        return of_each(det) * t(inverse_or_nan(scaled)) * exp2(others);
+    match a.dtype().is_complex() {
+        true => cofactors_of_complex(a),
+        false => {
+            let [y] = OfMatrices::of(Cofactors, [a]);
+            y
+        }
     }
-    let [y] = OfMatrices::of(Cofactors, [a]);
-    y
+}
+
+/// The number of regular matrices around a singular one.
+const AROUND: usize = 8;
+
+/// Returns the cofactors of complex matrices by determinants and inverses: those of singular matrices are the means of those
+/// of matrices on a circle around them.
+///
+/// Source: Cauchy's integral formula, by the trapezoidal rule (L. Trefethen and J. Weideman, "The exponentially convergent
+/// trapezoidal rule", 2014). Cofactors are polynomials: up to order [`AROUND`], the mean is exact.
+fn cofactors_of_complex(a: Variable) -> Variable {
+    // Rows are scaled by powers of two, so that neither the determinant nor the inverse ends where numbers do.
+    let exponents = exponents_of_rows(&a);
+    let others = sum(&exponents, bibun_array::keep_dims(-2)) - &exponents;
+    let a = a * exp2(-exponents);
+    let by_inverse = |a: Variable| {
+        let [det] = OfMatrices::of(Determinant, [a.clone()]);
+        of_each(det) * t(inverse_or_nan(a))
+    };
+
+    let (n, own, dtype) = (a.shape()[a.rank() - 1], a.detach(), a.dtype());
+    let length = |x: &Variable| sum(abs(x) * abs(x), [-2, -1]).sqrt();
+    let condition = length(&own) * length(&inverse_or_nan(own.clone()));
+    let is_regular = less(condition * (n as f64 * epsilon(dtype)), 1.0);
+    let all_are = crate::functions::all(&is_regular, ..);
+    if all_are.plain_array().and_then(|x| x.known_item()) == Some(true) {
+        return by_inverse(a) * exp2(others);
+    }
+
+    // Both ways are taken everywhere, of matrices that are harmless where the other one counts.
+    let is_regular = of_each(is_regular);
+    let unit = constant_beside(&[&a], Array::eye(n, dtype));
+    let regular = by_inverse(where_(&is_regular, &a, &unit));
+    // So near that higher powers of the radius are nothing, and so far that inverses are near their own.
+    let radius = if dtype == DType::C64 {
+        1.0 / 16.0
+    } else {
+        1.0 / 256.0
+    };
+    let on_circle = (0..AROUND).map(|i| {
+        let angle = std::f64::consts::TAU * (i as f64 + 0.3) / AROUND as f64;
+        let shift = Complex::from_polar(radius, angle);
+        let shift = Array::eye(n, DType::C128) * Array::scalar(shift);
+        let shifted = &a + constant_beside(&[&a], shift.cast(dtype));
+        by_inverse(where_(&is_regular, &unit, shifted))
+    });
+    let singular = on_circle.reduce(|sum, x| sum + x).expect("some are around") / AROUND as f64;
+    where_(is_regular, regular, singular) * exp2(others)
 }
 
 /// Returns the exponents of the largest elements of the rows of complex matrices, `[.., n, 1]`.
@@ -251,7 +297,7 @@ fn products_of_others(s: &Variable, n: usize) -> (Variable, Variable) {
 }
 
 fn epsilon(dtype: DType) -> f64 {
-    if dtype == DType::F32 {
+    if matches!(dtype, DType::F32 | DType::C64) {
         f64::from(f32::EPSILON)
     } else {
         f64::EPSILON
@@ -481,6 +527,69 @@ mod tests {
                 .is_nan()
         );
         assert!(det(singular * f64::NAN).item::<f64>().is_nan());
+    }
+
+    #[test]
+    fn derivatives_at_singular_complex_matrices() {
+        use crate::functions::{complex, real, stack};
+        use crate::transformations::{jvp, vmap};
+        // Expanded along rows, which holds everywhere.
+        fn expanded(a: &Variable) -> Variable {
+            let n = a.shape()[0];
+            if n == 1 {
+                return reshape_to_number(a);
+            }
+            (0..n)
+                .map(|j| {
+                    let others: Vec<i64> = (0..n as i64).filter(|&i| i != j as i64).collect();
+                    let minor = a.slice(bibun_array::s![1..]).take(Array::from(others), 1);
+                    let sign = if j % 2 == 0 { 1.0 } else { -1.0 };
+                    a.slice(bibun_array::s![0, j as isize]) * expanded(&minor) * sign
+                })
+                .reduce(|sum, x| sum + x)
+                .expect("there are columns")
+        }
+        fn reshape_to_number(a: &Variable) -> Variable {
+            crate::functions::reshape(a, bibun_array::Shape::from([]))
+        }
+        let rank = |n: usize, rank: usize| -> Variable {
+            let draw = |rows: usize, columns: usize, by: f64| {
+                let all = (0..rows * columns).map(|i| (by * (i * i + 3 * i + 1) as f64).sin());
+                Variable::constant(Array::from_vec(all.collect::<Vec<f64>>(), [rows, columns]))
+            };
+            let of =
+                |rows, columns, by| complex(draw(rows, columns, by), draw(rows, columns, 2.0 * by));
+            of(n, rank, 0.7).matmul(&of(rank, n, 0.3))
+        };
+        for (n, of_rank) in [(2, 1), (3, 2), (3, 1), (4, 3), (4, 2), (4, 4)] {
+            let (a, along) = (rank(n, of_rank), rank(n, n));
+            let two_ways = [|a: &Variable| det(a), |a: &Variable| expanded(a)];
+            let derivatives = two_ways.map(|f| {
+                let g = grad(|a| real(f(a)), &a);
+                let twice = grad(|a| real(jvp(f, a, &along).1), &a);
+                let thrice = jvp(
+                    |a: &Variable| jvp(|a: &Variable| jvp(f, a, &along).1, a, &along).1,
+                    &a,
+                    &along,
+                )
+                .1;
+                [g, twice, thrice]
+            });
+            let [found, expected] = derivatives;
+            for ((found, expected), bound) in found.iter().zip(&expected).zip([1e-12, 1e-9, 1e-6]) {
+                let apart = abs(found - expected).max(..).item::<f64>();
+                assert!(apart < bound, "order {n}, rank {of_rank}: {apart}");
+            }
+        }
+        // Regular and singular ones in one batch.
+        let batch = stack([rank(3, 2), rank(3, 3), rank(3, 1)], 0);
+        let of_one = |a: &Variable| grad(|a| real(det(a)), a);
+        let together = grad(|a| real(det(a)).sum(..), &batch);
+        let mapped = vmap(of_one)(&batch);
+        assert!(abs(&together - mapped).max(..).item::<f64>() < 1e-13);
+        let single = grad(|a| real(det(a)), &cast(rank(3, 2), DType::C64));
+        let exact = grad(|a| real(det(a)), &rank(3, 2));
+        assert!(abs(single - exact).max(..).item::<f64>() < 1e-5);
     }
 
     #[test]
