@@ -585,7 +585,7 @@ mod tests {
         let batch = stack([rank(3, 2), rank(3, 3), rank(3, 1)], 0);
         let of_one = |a: &Variable| grad(|a| real(det(a)), a);
         let together = grad(|a| real(det(a)).sum(..), &batch);
-        let mapped = vmap(of_one)(&batch);
+        let mapped = vmap(of_one, &batch);
         assert!(abs(&together - mapped).max(..).item::<f64>() < 1e-13);
         let single = grad(|a| real(det(a)), &cast(rank(3, 2), DType::C64));
         let exact = grad(|a| real(det(a)), &rank(3, 2));
