@@ -1,5 +1,7 @@
 //! Choosing between elements, clamping them to a range, and changing their type.
 
+use std::hint::select_unpredictable;
+
 use pulp::{Arch, NullaryFnOnce};
 
 use crate::array_like::promoted;
@@ -126,18 +128,10 @@ impl<T: Element> NullaryFnOnce for Selection<'_, T> {
     type Output = ();
     #[inline(always)]
     fn call(self) {
-        let Self {
-            condition,
-            a,
-            b,
-            out,
-        } = self;
-        let len = out.len();
-        let (condition, a, b) = (&condition[..len], &a[..len], &b[..len]);
-        for i in 0..len {
-            // PERF: both are read, so that nothing is left to branch on.
-            let (one, other) = (a[i], b[i]);
-            out[i] = if condition[i] { one } else { other };
+        let choices = self.condition.iter().zip(self.a.iter().zip(self.b));
+        for (y, (&condition, (&a, &b))) in self.out.iter_mut().zip(choices) {
+            // PERF: a branch on what is not foreseen takes thirty times as long.
+            *y = select_unpredictable(condition, a, b);
         }
     }
 }
