@@ -559,7 +559,7 @@ mod tests {
             };
             let of =
                 |rows, columns, by| complex(draw(rows, columns, by), draw(rows, columns, 2.0 * by));
-            of(n, rank, 0.7).matmul(&of(rank, n, 0.3))
+            of(n, rank, 0.7).matmul(of(rank, n, 0.3))
         };
         for (n, of_rank) in [(2, 1), (3, 2), (3, 1), (4, 3), (4, 2), (4, 4)] {
             let (a, along) = (rank(n, of_rank), rank(n, n));
