@@ -390,6 +390,17 @@ fn errors_name_the_index_the_axis_and_the_shapes() {
             message(|| drop(x.gather(&Array::from([[0i64, 2, 0]]), 0))),
             "gather: index 2 is outside of axis 0",
         ),
+        // So many that their places are computed together.
+        (
+            message(|| {
+                drop(
+                    Array::zeros([9, 300], DType::F32)
+                        .permute(&[1, 0])
+                        .gather(&Array::full([300, 9], i64::MAX), 0),
+                )
+            }),
+            "gather: index 9223372036854775807 is outside of axis 0",
+        ),
         (
             message(|| {
                 drop(

@@ -44,7 +44,15 @@ fn close(a: &[f64], b: &[f64]) {
 #[test]
 fn windows_are_what_plain_loops_say() {
     // The last is large enough for several threads.
-    for shape in [[1, 1, 1], [2, 5, 3], [3, 4, 1], [1, 7, 9], [64, 61, 67]] {
+    for shape in [
+        [1, 1, 1],
+        [2, 5, 3],
+        [3, 4, 1],
+        [1, 7, 9],
+        [2, 20, 3],
+        [2, 20, 9],
+        [64, 61, 67],
+    ] {
         let [n, h, w] = shape;
         let whole = Generator::new(1).uniform([n, h, w], -2.0, 2.0, DType::F64);
         let swapped = Generator::new(2).uniform([h, w, n], -2.0, 2.0, DType::F64);
@@ -79,6 +87,23 @@ fn windows_are_what_plain_loops_say() {
             let and_back = (x * z.reduce_window(&back)).sum(..).item::<f64>();
             close(&[there], &[and_back]);
         }
+    }
+}
+
+#[test]
+fn the_first_of_several_nans_is_the_largest() {
+    for size in [8, 40] {
+        let pairs = (0..size / 2).map(|i| [(2 * i, 1.0), (2 * i + 1, 1.0)]);
+        let mut x = vec![0.0; size];
+        x[3..6].fill(f64::NAN);
+        let (y, at) = Array::from(x).window_max(&[Stencil::new(size, pairs)]);
+        let y = y.to_vec::<f64>();
+        assert!(
+            y.iter()
+                .enumerate()
+                .all(|(i, y)| y.is_nan() == [1, 2].contains(&i))
+        );
+        assert_eq!(at.to_vec::<i64>()[..4], [0, 3, 4, 6]);
     }
 }
 

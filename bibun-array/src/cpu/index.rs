@@ -368,7 +368,9 @@ impl NullaryFnOnce for &mut Locate<'_> {
         for (i, (place, &index)) in self.places.iter_mut().zip(own).enumerate() {
             let from_front = index + if index < 0 { size } else { 0 };
             is_outside |= from_front.cast_unsigned() >= size.cast_unsigned();
-            *place = (self.start + i as i64 * self.step + from_front * self.stride) as usize;
+            // The place of an index that is out of bounds may be no number; it is not used.
+            let along = from_front.wrapping_mul(self.stride);
+            *place = (self.start + i as i64 * self.step).wrapping_add(along) as usize;
         }
         self.indices = others;
         self.start += own.len() as i64 * self.step;

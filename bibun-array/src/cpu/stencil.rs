@@ -13,6 +13,9 @@ use crate::{Array, Element, Scalar, Stencil};
 /// The number of elements that are compared together, if rows are long.
 const LANES: usize = 16;
 
+/// The most elements in a window for which those of both axes are compared at once.
+const FEW: usize = 9;
+
 /// Elements that can be weighted.
 pub(super) trait Weighted: Element + Add<Output = Self> + Mul<Output = Self> {}
 impl Weighted for f32 {}
@@ -121,8 +124,10 @@ pub(super) fn window_max<T: Element + PartialOrd>(
     let shape = (x.shape().replaced(last - 1, rows.count())).replaced(last, columns.count());
     let x = spread(x);
     let x = x.host_slice::<T>();
-    // All of a small plane is one row: loops over a few columns take longer than they save.
-    let is_small = rows.size().max(columns.size()) < LANES;
+    // All of a small plane is one row, if windows are small, too: loops over a few columns take longer than they save.
+    let longest = |stencil: &Stencil| (0..stencil.count()).map(|i| stencil.range(i).len()).max();
+    let of_each = longest(rows).unwrap_or(0) * longest(columns).unwrap_or(0);
+    let is_small = rows.size().max(columns.size()) < LANES && of_each <= FEW;
     let joined = is_small.then(|| (Stencil::one(), rows.joined(columns)));
     let (rows, columns) = joined
         .as_ref()
