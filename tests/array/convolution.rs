@@ -71,7 +71,24 @@ fn cases() -> Vec<(usize, Convolution)> {
             2,
             convolution(7, [1, 2], &[(30, [3, 1, 1, 1, 1]), (21, [3, 2, 1, 0, 2])]),
         ),
-        // One output for each group: in lines of rows near each other or far apart, of several examples, longer
+        // One output for each group: row by row, where a row is one vector to four and the number of rows is odd.
+        (
+            2,
+            convolution(5, [1, 1], &[(9, [3, 1, 1, 1, 1]), (16, [3, 1, 1, 1, 1])]),
+        ),
+        (
+            3,
+            convolution(4, [2, 1], &[(7, [3, 1, 1, 1, 1]), (28, [5, 1, 2, 2, 1])]),
+        ),
+        (
+            2,
+            convolution(3, [1, 1], &[(5, [3, 1, 1, 1, 1]), (41, [3, 1, 2, 2, 2])]),
+        ),
+        (
+            1,
+            convolution(3, [1, 1], &[(11, [3, 1, 1, 0, 1]), (61, [3, 1, 1, 1, 1])]),
+        ),
+        // The same in lines of rows near each other or far apart, of several examples, longer
         // than is summed at once, and where steps leave some without a product.
         (37, convolution(5, [1, 1], &[(5, [3, 1, 1, 2, 1]); 2])),
         (

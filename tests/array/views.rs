@@ -1,7 +1,9 @@
 //! Views and elementwise kernels over every kind of layout, against plain index arithmetic.
 
 use bibun_array::math::Float;
-use bibun_array::{Array, DType, ElementFormula, Index, Number, concat, elementwise, s, stack};
+use bibun_array::{
+    Array, DType, ElementFormula, Generator, Index, Number, concat, elementwise, ops, s, stack,
+};
 
 struct Fma;
 impl ElementFormula<3> for Fma {
@@ -64,6 +66,52 @@ fn a_moved_input_gives_its_memory_and_a_shared_one_does_not() {
     assert_eq!(z.as_slice::<f64>().unwrap().as_ptr(), address);
     let expected: Vec<f64> = before.iter().map(|x| (x * 2.0 + 1.0) * 2.0 + 1.0).collect();
     assert_eq!(z.to_vec::<f64>(), expected);
+}
+
+/// What comes again is computed by machine code, which writes to the memory of what it reads.
+#[test]
+fn large_inputs_that_are_moved_have_the_bits_of_small_ones() {
+    fn bits(x: &Array) -> Vec<u64> {
+        let x = x.cast(DType::F64).to_vec::<f64>();
+        x.into_iter().map(f64::to_bits).collect()
+    }
+    type Function = fn(Array, &Array) -> Array;
+    let functions: [(&str, Function); 4] = [
+        ("add", |x, y| x + y),
+        ("add to itself", |x, _| x.clone() + x),
+        ("exp", |x, _| ops::exp(x)),
+        ("scale", |x, y| 0.5 * x * y),
+    ];
+    for dtype in [DType::F32, DType::F64] {
+        // The second has a size that no number of lanes divides.
+        for (rows, columns) in [(256, 1024), (301, 997)] {
+            let mut random = Generator::new(rows as u64);
+            let mut normal = |shape: [usize; 2]| random.normal(shape, 0.0, 1.0, dtype);
+            let x = normal([rows, columns]);
+            for shape in [[rows, columns], [1, columns], [rows, 1], [1, 1]] {
+                let y = normal(shape);
+                for (name, f) in functions {
+                    for _ in 0..4 {
+                        let moved = &x + 0.0;
+                        let memory = moved.memory_key();
+                        let made = f(moved, &y);
+                        let is_whole = shape == [rows, columns] && rows == 256;
+                        if is_whole && name != "add to itself" {
+                            assert_eq!(made.memory_key(), memory, "{name} of {dtype}");
+                        }
+                        for row in [0, 1, rows / 2, rows - 1] {
+                            let x = x.slice(s![row..row + 1]);
+                            let row_of_y = row.min(shape[0] - 1);
+                            let y = y.slice(s![row_of_y..row_of_y + 1]);
+                            let expected = f(&x + 0.0, &y);
+                            let found = made.slice(s![row..row + 1]);
+                            assert_eq!(bits(&found), bits(&expected), "{name}, {shape:?}, {row}");
+                        }
+                    }
+                }
+            }
+        }
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use pulp::{Arch, NullaryFnOnce};
 use smallvec::SmallVec;
 
 use super::threads::{chunks, for_each};
-use super::{broadcast, worth_threads};
+use super::{pass, worth_threads};
 use crate::conversion::convert;
 use crate::dtype::{with_dtype, with_word};
 use crate::kernel::Kernel;
@@ -31,11 +31,11 @@ pub(super) const PARALLEL: usize = 1 << 15;
 pub(super) fn elementwise(kernel: &Kernel, inputs: &mut [Array]) -> Array {
     let layout = output_layout(inputs);
     let dtype = kernel.output(inputs[0].dtype());
+    if let Some(pass) = pass::pass(kernel, inputs, &layout) {
+        let made = pass.run_taking(inputs).pop();
+        return made.expect("a kernel has one result");
+    }
     let Some((input, mut result)) = take_reusable(dtype, inputs, &layout) else {
-        if let Some(pass) = broadcast::pass(kernel, inputs, &layout) {
-            let made = pass.run(inputs).pop();
-            return made.expect("a kernel has one result");
-        }
         let plan = Plan::new(kernel, inputs, None, &layout);
         return Array::dense(dtype, layout.clone(), &mut |out| plan.fill(out));
     };

@@ -2,7 +2,6 @@
 
 mod attention;
 pub(crate) mod band;
-mod broadcast;
 mod complex;
 mod convolution;
 mod elementwise;
@@ -12,6 +11,7 @@ mod interpreter;
 mod join;
 pub(crate) mod matmul;
 pub(crate) mod normalize;
+mod pass;
 mod product;
 mod program;
 mod random;

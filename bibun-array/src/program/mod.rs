@@ -442,11 +442,11 @@ impl Program {
                 }
             }
             Planned::Fused { fused, outputs, .. } => {
-                let arrays = arrays(values);
+                let mut arrays = arrays(values);
                 // From here on, the pass is the only holder of inputs that were given away.
                 let given = last.iter().filter(|slot| self.inputs.contains(slot));
                 given.for_each(|&slot| values[slot] = None);
-                let made = fused.run_taking(arrays);
+                let made = fused.run_taking(&mut arrays);
                 for (&slot, y) in outputs.iter().zip(made) {
                     values[slot] = Some(y);
                 }

@@ -7,6 +7,20 @@ use std::fmt::Write;
 
 use crate::assembler::machine::{Jump, Register, Width, Written};
 
+/// Instructions of one to nine bytes that do nothing.
+/// Source: the manual, "NOP", recommended multi-byte sequences.
+const NOPS: [&[u8]; 9] = [
+    &[0x90],
+    &[0x66, 0x90],
+    &[0x0F, 0x1F, 0x00],
+    &[0x0F, 0x1F, 0x40, 0x00],
+    &[0x0F, 0x1F, 0x44, 0x00, 0x00],
+    &[0x66, 0x0F, 0x1F, 0x44, 0x00, 0x00],
+    &[0x0F, 0x1F, 0x80, 0x00, 0x00, 0x00, 0x00],
+    &[0x0F, 0x1F, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
+    &[0x66, 0x0F, 0x1F, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
+];
+
 /// The bits of the length in prefixes.
 const fn bits(width: Width) -> u8 {
     match width {
@@ -734,10 +748,15 @@ impl Encoder {
     }
 
     /// The start of a loop.
+    // PERF: what fills the space before a loop in a row runs in each row, so it is few instructions.
     pub(super) fn align(&mut self) -> usize {
-        while !self.written.bytes.len().is_multiple_of(32) {
+        let bytes = self.written.bytes.len();
+        let mut left = bytes.next_multiple_of(32) - bytes;
+        while left > 0 {
+            let nop = NOPS[left.min(NOPS.len()) - 1];
             self.note(|| "nop".to_owned());
-            self.written.bytes.push(0x90);
+            self.written.bytes.extend(nop);
+            left -= nop.len();
         }
         self.written.bytes.len()
     }

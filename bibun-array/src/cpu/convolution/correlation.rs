@@ -229,7 +229,7 @@ impl Correlation {
                 lines: None,
             };
             if outputs == 1 {
-                let lines = Lines::new(&rows, [block, rest], apart, lanes);
+                let lines = Lines::new(&rows, depth, [block, rest], apart, lanes);
                 return Phase {
                     lines: Some(lines),
                     ..phase

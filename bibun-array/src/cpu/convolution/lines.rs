@@ -1,4 +1,5 @@
-//! Groups with one output channel: its positions, with the padding between rows, in lines of neighbours.
+//! Groups with one output channel: its positions row by row where few vectors are a row, or in lines of neighbours
+//! with the padding between rows.
 
 use std::ops::Range;
 
@@ -16,9 +17,20 @@ const LENGTH: usize = 1 << 11;
 
 /// Sums at all positions of one channel, for a block of examples and for the remaining examples.
 pub(super) struct Lines {
-    blocks: [Vec<Line>; 2],
+    blocks: [Block; 2],
     /// The length of the longest.
     pub(super) longest: usize,
+}
+
+/// Some examples.
+enum Block {
+    Lines(Vec<Line>),
+    /// Rows of `len` positions, each of which is `vectors` vectors, of which the last two may share elements.
+    Rows {
+        rows: Vec<[usize; 2]>,
+        vectors: usize,
+        len: usize,
+    },
 }
 
 /// Neighbours where they are read, some of which belong to no position.
@@ -35,16 +47,21 @@ struct Piece {
 }
 
 impl Lines {
+    /// `taps`: the number of products of a sum.
     pub(super) fn new(
         rows: &PositionRows,
+        taps: usize,
         blocks: [usize; 2],
         apart: [usize; 2],
         lanes: usize,
     ) -> Self {
-        let blocks = blocks.map(|examples| lines(rows, examples, apart, lanes));
-        let lengths = blocks.iter().flatten().map(|line| line.len);
+        let blocks = blocks.map(|examples| Block::new(rows, taps, examples, apart, lanes));
+        let lengths = blocks.iter().flat_map(|block| match block {
+            Block::Lines(lines) => &lines[..],
+            Block::Rows { .. } => &[],
+        });
         Self {
-            longest: lengths.max().unwrap_or(0),
+            longest: lengths.map(|line| line.len).max().unwrap_or(0),
             blocks,
         }
     }
@@ -63,7 +80,28 @@ impl Lines {
         out: &mut [T],
     ) {
         let width = T::lanes::<S>();
-        for line in &self.blocks[usize::from(is_rest)] {
+        let lines = match &self.blocks[usize::from(is_rest)] {
+            Block::Lines(lines) => lines,
+            Block::Rows { rows, vectors, len } => {
+                let of_rows = Rows {
+                    source,
+                    last: phase.last,
+                    steps: &phase.steps,
+                    factors,
+                    rows,
+                    len: *len,
+                    out,
+                };
+                return match vectors {
+                    1 => simd.vectorize(Together::<T, 8, 1>(of_rows)),
+                    2 => simd.vectorize(Together::<T, 4, 2>(of_rows)),
+                    3 => simd.vectorize(Together::<T, 2, 3>(of_rows)),
+                    4 => simd.vectorize(Together::<T, 2, 4>(of_rows)),
+                    _ => unreachable!("no more are a row"),
+                };
+            }
+        };
+        for line in lines {
             let mut first = 0;
             while first < line.len {
                 let vectors = (line.len - first).div_ceil(width);
@@ -100,6 +138,51 @@ impl Lines {
                     }
                 }
             }
+        }
+    }
+}
+
+/// The most vectors of a row that is computed alone.
+const MOST: usize = 4;
+
+/// The number of rows of so many vectors that are computed together.
+const fn together(vectors: usize) -> usize {
+    match vectors {
+        1 => 8,
+        2 => 4,
+        _ => 2,
+    }
+}
+
+/// The time in which a vector of sums is copied to its place, in multiplications of vectors.
+const COPY: usize = 3;
+
+impl Block {
+    fn new(
+        rows: &PositionRows,
+        taps: usize,
+        examples: usize,
+        apart: [usize; 2],
+        lanes: usize,
+    ) -> Self {
+        let (len, vectors) = (rows.len, rows.len.div_ceil(lanes));
+        let can_be_alone = len >= lanes
+            && vectors <= MOST
+            && rows.step == 1
+            && rows.rows.len() * examples >= together(vectors);
+        // How far the line goes on for a row.
+        let on = match rows.rows[..] {
+            [[first, _], [second, _], ..] => second.saturating_sub(first),
+            _ => len,
+        };
+        let is_faster = || vectors * lanes * taps <= on * taps + vectors * lanes * COPY;
+        match can_be_alone && is_faster() {
+            true => Self::Rows {
+                rows: rows.all(examples, apart).collect(),
+                vectors,
+                len,
+            },
+            false => Self::Lines(lines(rows, examples, apart, lanes)),
         }
     }
 }
@@ -182,6 +265,72 @@ impl<T: Float, const N: usize> WithSimd for Fixed<'_, T, N> {
         let sums = &mut sums[..len];
         for (v, sum) in vectors.into_iter().enumerate() {
             T::store::<S>(&mut sums[v * lanes..], sum);
+        }
+    }
+}
+
+/// Sums at all positions of some rows.
+struct Rows<'a, T> {
+    source: &'a [T],
+    last: usize,
+    steps: &'a [usize],
+    factors: &'a [T],
+    /// Where each of them begins, and its place in the output.
+    rows: &'a [[usize; 2]],
+    len: usize,
+    out: &'a mut [T],
+}
+
+/// `R` rows of `V` vectors at a time. The last rows may be computed twice.
+struct Together<'a, T, const R: usize, const V: usize>(Rows<'a, T>);
+
+impl<T: Float, const R: usize, const V: usize> WithSimd for Together<'_, T, R, V> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Rows {
+            source,
+            last,
+            steps,
+            factors,
+            rows,
+            len,
+            out,
+        } = self.0;
+        let lanes = T::lanes::<S>();
+        // Where vectors begin in a row.
+        let mut starts = [0; V];
+        for (v, start) in starts.iter_mut().enumerate() {
+            *start = (v * lanes).min(len - lanes);
+        }
+        let mut first = 0;
+        while first < rows.len() {
+            let rows: &[[usize; 2]; R] = rows[first.min(rows.len() - R)..]
+                .first_chunk()
+                .expect("there are as many");
+            first += R;
+            let mut read = [[source; V]; R];
+            let mut sums = [[T::splat(simd, T::ZERO); V]; R];
+            for r in 0..R {
+                for v in 0..V {
+                    read[r][v] = &source[rows[r][0] + starts[v]..][..last + lanes];
+                }
+            }
+            for (&step, &factor) in steps.iter().zip(factors) {
+                let factor = T::splat(simd, factor);
+                for r in 0..R {
+                    for v in 0..V {
+                        let read = T::load::<S>(&read[r][v][step..]);
+                        sums[r][v] = T::multiply_add(simd, factor, read, sums[r][v]);
+                    }
+                }
+            }
+            for r in 0..R {
+                let out = &mut out[rows[r][1]..][..len];
+                for v in 0..V {
+                    T::store::<S>(&mut out[starts[v]..], sums[r][v]);
+                }
+            }
         }
     }
 }

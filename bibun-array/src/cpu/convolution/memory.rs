@@ -151,13 +151,20 @@ pub(super) fn fence() {
 }
 
 /// Copies a few elements.
+// PERF: the last vector is copied together with elements of the one before, because a part of one is a call.
 #[inline(always)]
 pub(super) fn copy<S: Simd, T: Float>(simd: S, x: &[T], y: &mut [T]) {
     let lanes = T::lanes::<S>();
-    for (x, y) in x.chunks(lanes).zip(y.chunks_mut(lanes)) {
-        match x.len() == lanes {
-            true => T::store::<S>(y, T::load::<S>(x)),
-            false => T::store_part(simd, y, T::load_part(simd, x)),
-        }
+    let len = x.len();
+    assert_eq!(len, y.len());
+    if len < lanes {
+        return T::store_part(simd, y, T::load_part(simd, x));
     }
+    let mut first = 0;
+    while first + lanes < len {
+        T::store::<S>(&mut y[first..], T::load::<S>(&x[first..]));
+        first += lanes;
+    }
+    let last = len - lanes;
+    T::store::<S>(&mut y[last..], T::load::<S>(&x[last..]));
 }

@@ -11,15 +11,15 @@ use crate::waiting::shared;
 
 impl Fused {
     /// Computes the outputs as [`run`](Self::run) does, in the memory of inputs where it can be taken.
-    pub(crate) fn run_taking(&self, mut inputs: Vec<Array>) -> Vec<Array> {
+    pub(crate) fn run_taking(&self, inputs: &mut [Array]) -> Vec<Array> {
         // Rows are read where they lie, and a single element is in no memory.
         let can_take = self.size > 1 && self.row.is_none();
         if !can_take || !inputs.iter_mut().any(|x| x.unique_buffer().is_some()) {
-            return self.run(&inputs);
+            return self.run(inputs);
         }
-        let homes = self.homes(&mut inputs);
+        let homes = self.homes(inputs);
         if homes.iter().all(Option::is_none) {
-            return self.run(&inputs);
+            return self.run(inputs);
         }
         let outputs = self.outputs.iter().zip(&homes);
         let made = outputs.map(|((dtype, layout), home)| match home {

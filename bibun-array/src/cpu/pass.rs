@@ -1,5 +1,5 @@
-//! Large results of inputs that are broadcast, by machine code: it reads a row or an element again and again,
-//! where a loop over runs of neighbours has to copy them first.
+//! Large results by machine code. It reads a row or an element again and again, and the memory that it writes to,
+//! where a loop over runs of neighbours has to copy them first; and its instructions are in a better order.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -17,6 +17,10 @@ use crate::{Array, DType};
 
 /// The least number of elements for which it is worth to look for the code.
 const LEAST: usize = 1 << 16;
+/// The same where a loop can read all inputs where they lie, and loses a sixth by the order of its instructions.
+const LEAST_PLAIN: usize = 1 << 18;
+/// The least number of lines of a formula that takes longer than to read and write memory.
+const LONG: usize = 12;
 
 thread_local! {
     /// The code for what has come twice, if there can be some.
@@ -27,42 +31,55 @@ thread_local! {
 struct Call {
     kernel: Kernel,
     inputs: SmallVec<[InputSpec; 3]>,
+    /// Whether a loop could read all of them where they lie.
+    is_plain: bool,
 }
 
-/// The pass that computes a kernel for such inputs, if it has come before, is large and reads elements of
-/// an input several times. The result has this layout.
-pub(super) fn pass(kernel: &Kernel, inputs: &[Array], layout: &Layout) -> Option<Arc<Fused>> {
-    let is_broadcast = |x: &Array| !x.layout().has_steps_of(layout);
-    if layout.shape.size() < LEAST || !inputs.iter().any(is_broadcast) || is_alone() {
+/// The pass that computes a kernel for such inputs, if it has come before, is large, and machine code is faster.
+/// The result has this layout.
+pub(super) fn pass(kernel: &Kernel, inputs: &mut [Array], layout: &Layout) -> Option<Arc<Fused>> {
+    if layout.shape.size() < LEAST || is_alone() {
         return None;
     }
+    let is_plain = inputs
+        .iter_mut()
+        .all(|x| x.layout().has_steps_of(layout) && x.unique_buffer().is_none());
+    if is_plain && layout.shape.size() < LEAST_PLAIN {
+        return None;
+    }
+    let inputs = &*inputs;
     let fits = |call: &Call| {
         call.kernel.is_same(kernel)
+            && call.is_plain == is_plain
             && call.inputs.len() == inputs.len()
             && (call.inputs.iter().zip(inputs)).all(|(spec, x)| spec.fits(x))
     };
     let call = || Call {
         kernel: kernel.with_given(kernel.given()),
         inputs: inputs.iter().map(InputSpec::of).collect(),
+        is_plain,
     };
     match RECENT.with_borrow_mut(|recent| recent.look(fits, call)) {
         Seen::Never => None,
         Seen::Made(pass) => pass,
         Seen::Before => {
-            let pass = made(kernel, inputs, layout).map(Arc::new);
+            let pass = made(kernel, inputs, is_plain, layout).map(Arc::new);
             RECENT.with_borrow_mut(|recent| recent.keep(fits, pass.clone()));
             pass
         }
     }
 }
 
-fn made(kernel: &Kernel, inputs: &[Array], layout: &Layout) -> Option<Fused> {
+fn made(kernel: &Kernel, inputs: &[Array], is_plain: bool, layout: &Layout) -> Option<Fused> {
     let output = kernel.output(inputs[0].dtype());
     let dtypes: Vec<DType> = inputs.iter().map(Array::dtype).chain([output]).collect();
     let member = Member {
         formula: kernel.bound_formula(&dtypes)?,
         inputs: (0..inputs.len()).map(Source::Input).collect(),
     };
+    if is_plain && member.formula.arithmetic().lines().len() < LONG {
+        return None;
+    }
     let read = inputs.iter().map(|x| {
         let own = in_memory_order(x.layout(), layout);
         (x.dtype(), own)
