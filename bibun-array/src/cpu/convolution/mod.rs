@@ -49,11 +49,14 @@ use thin::is_thin;
 
 /// The largest number of examples that are taken at once.
 const EXAMPLES: usize = 16;
-/// The number of parts that the sum over examples is cut into.
+/// The most parts that the sum over examples is cut into.
 const PARTS: usize = 8;
-/// The sum is not cut from this number of weights of a group on, nor up to this number of multiplications.
-const MANY_WEIGHTS: usize = 1 << 14;
+/// The sum is not cut up to this number of multiplications.
 const FEW_PRODUCTS: usize = 1 << 22;
+/// From this number of weights of a group on, the sums of parts take a while to be added, so that each part has at
+/// least so many products for a weight.
+const MANY_WEIGHTS: usize = 1 << 14;
+const LONG_PART: usize = 1 << 10;
 
 /// See [`crate::Device::convolve`].
 pub(super) fn convolve(
@@ -129,11 +132,13 @@ fn product<T: Float>(
 fn parts(convolution: &Convolution, n: usize) -> usize {
     let taps: usize = convolution.windows.iter().map(|w| w.kernel).product();
     let weights = convolution.outputs * convolution.inputs * taps;
-    let products = n * weights * convolution.positions().size();
-    match weights >= MANY_WEIGHTS || products <= FEW_PRODUCTS {
-        true => 1,
-        false => PARTS.min(n),
-    }
+    let summed = n * convolution.positions().size();
+    let most = match weights >= MANY_WEIGHTS {
+        _ if weights * summed <= FEW_PRODUCTS => 1,
+        true => (summed / LONG_PART).max(1),
+        false => PARTS,
+    };
+    most.min(PARTS).min(n)
 }
 
 /// Returns the elements of a row-major array.
