@@ -1,7 +1,9 @@
 //! Convolutions against plain loops, at sizes that meet every way in which they are made.
 
 use ConvolutionPart::{Input, Output, Weights};
-use bibun_array::{Array, Convolution, ConvolutionPart, DType, Generator, Shape, Window};
+use bibun_array::{Array, Convolution, ConvolutionPart, DType, Generator, Shape, Window, s};
+
+use crate::common::same_for_all_thread_counts;
 
 const PARTS: [ConvolutionPart; 3] = [Input, Weights, Output];
 
@@ -280,6 +282,30 @@ fn groups_and_examples_do_not_see_each_other() {
                 }
             }
         }
+    }
+}
+
+/// Gradients of so many weights, with so many products each, are sums over parts of the examples.
+#[test]
+fn gradients_of_many_weights_are_those_of_few_examples_together() {
+    let n = 6;
+    let convolution = convolution(1, [32, 64], &[(24, [3, 1, 1, 1, 1]); 2]);
+    let mut generator = Generator::new(4);
+    for (dtype, bound) in [(DType::F32, 3e-4), (DType::F64, 1e-12)] {
+        let [x, y] = [Input, Output].map(|part| {
+            let shape = convolution.shape(part, n);
+            normal(&mut generator, &shape, dtype)
+        });
+        let whole = || convolution.product(Weights, &x, &y);
+        same_for_all_thread_counts(|| whole().to_row_major().cast(DType::F64).to_vec::<f64>());
+        let all = whole();
+        let of = |i: usize| {
+            let [x, y] = [&x, &y].map(|array| array.slice(s![i..i + 1]));
+            convolution.product(Weights, &x, &y)
+        };
+        let sum = (1..n).fold(of(0), |sum, i| sum + of(i));
+        let largest = (&all - &sum).abs().max(..).cast(DType::F64).item::<f64>();
+        assert!(largest < bound, "{dtype}: {largest}");
     }
 }
 

@@ -9,16 +9,16 @@ use crate::assembler::machine::{Jump, Register, Width, Written};
 
 /// Instructions of one to nine bytes that do nothing.
 /// Source: the manual, "NOP", recommended multi-byte sequences.
-const NOPS: [&[u8]; 9] = [
-    &[0x90],
-    &[0x66, 0x90],
-    &[0x0F, 0x1F, 0x00],
-    &[0x0F, 0x1F, 0x40, 0x00],
-    &[0x0F, 0x1F, 0x44, 0x00, 0x00],
-    &[0x66, 0x0F, 0x1F, 0x44, 0x00, 0x00],
-    &[0x0F, 0x1F, 0x80, 0x00, 0x00, 0x00, 0x00],
-    &[0x0F, 0x1F, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
-    &[0x66, 0x0F, 0x1F, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
+const NOPS: [(&[u8], &str); 9] = [
+    (&[0x90], "nop"),
+    (&[0x66, 0x90], "xchg ax,ax"),
+    (&[0x0F, 0x1F, 0x00], "nop [rax]"),
+    (&[0x0F, 0x1F, 0x40, 0x00], "nop [rax]"),
+    (&[0x0F, 0x1F, 0x44, 0x00, 0x00], "nop [rax+rax]"),
+    (&[0x66, 0x0F, 0x1F, 0x44, 0x00, 0x00], "nop [rax+rax]"),
+    (&[0x0F, 0x1F, 0x80, 0, 0, 0, 0], "nop [rax]"),
+    (&[0x0F, 0x1F, 0x84, 0x00, 0, 0, 0, 0], "nop [rax+rax]"),
+    (&[0x66, 0x0F, 0x1F, 0x84, 0x00, 0, 0, 0, 0], "nop [rax+rax]"),
 ];
 
 /// The bits of the length in prefixes.
@@ -753,8 +753,8 @@ impl Encoder {
         let bytes = self.written.bytes.len();
         let mut left = bytes.next_multiple_of(32) - bytes;
         while left > 0 {
-            let nop = NOPS[left.min(NOPS.len()) - 1];
-            self.note(|| "nop".to_owned());
+            let (nop, text) = NOPS[left.min(NOPS.len()) - 1];
+            self.note(|| text.to_owned());
             self.written.bytes.extend(nop);
             left -= nop.len();
         }
