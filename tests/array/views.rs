@@ -115,6 +115,19 @@ fn large_inputs_that_are_moved_have_the_bits_of_small_ones() {
 }
 
 #[test]
+fn very_large_inputs_that_are_moved_give_their_memory_for_rows_too() {
+    let row = Array::arange(0, 1024).cast(DType::F32);
+    let mut x = Array::zeros([4096, 1024], DType::F32).add(&row);
+    let memory = x.memory_key();
+    for _ in 0..3 {
+        x = ops::add(x, row.clone());
+        assert_eq!(x.memory_key(), memory);
+    }
+    let expected = (0..1024).map(|i| i as f32 * 4.0).collect::<Vec<_>>();
+    assert_eq!(x.slice(s![4095]).to_vec::<f32>(), expected);
+}
+
+#[test]
 fn copies_in_another_order_have_the_elements_of_the_view() {
     let sizes = [35, 4, 37];
     let x = Array::arange(0, sizes.iter().product::<usize>() as i64).reshape(sizes);

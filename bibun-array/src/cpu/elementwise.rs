@@ -23,7 +23,7 @@ pub(super) const RUN: usize = 1024;
 /// The same for a result of at least so many elements, which goes to far memory: a call for the next elements
 /// waits until most of those before it are written.
 const LONG_RUN: usize = 4096;
-const FAR: usize = 1 << 22;
+pub(super) const FAR: usize = 1 << 22;
 /// Below this many elements, another thread costs more than it helps.
 pub(super) const PARALLEL: usize = 1 << 15;
 

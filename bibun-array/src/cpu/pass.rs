@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::elementwise::in_memory_order;
+use super::elementwise::{FAR, in_memory_order};
 use super::fused::Fused;
 use super::interpreter::is_alone;
 use crate::formula::{Member, Source};
@@ -41,13 +41,20 @@ pub(super) fn pass(kernel: &Kernel, inputs: &mut [Array], layout: &Layout) -> Op
     if layout.shape.size() < LEAST || is_alone() {
         return None;
     }
-    let is_plain = inputs
-        .iter_mut()
-        .all(|x| x.layout().has_steps_of(layout) && x.unique_buffer().is_none());
+    let is_given = inputs.iter_mut().any(|x| x.unique_buffer().is_some());
+    let inputs = &*inputs;
+    let is_plain = !is_given && inputs.iter().all(|x| x.layout().has_steps_of(layout));
     if is_plain && layout.shape.size() < LEAST_PLAIN {
         return None;
     }
-    let inputs = &*inputs;
+    // Rows that are read again and again are added to memory of their own, for which there may be no room.
+    let is_row = |x: &Array| {
+        let own = x.layout();
+        !own.has_steps_of(layout) && !own.strides.repeat_one(&own.shape)
+    };
+    if is_given && layout.shape.size() >= FAR && inputs.iter().any(is_row) {
+        return None;
+    }
     let fits = |call: &Call| {
         call.kernel.is_same(kernel)
             && call.is_plain == is_plain
