@@ -47,14 +47,6 @@ pub(super) fn pass(kernel: &Kernel, inputs: &mut [Array], layout: &Layout) -> Op
     if is_plain && layout.shape.size() < LEAST_PLAIN {
         return None;
     }
-    // Rows that are read again and again are added to memory of their own, for which there may be no room.
-    let is_row = |x: &Array| {
-        let own = x.layout();
-        !own.has_steps_of(layout) && !own.strides.repeat_one(&own.shape)
-    };
-    if is_given && layout.shape.size() >= FAR && inputs.iter().any(is_row) {
-        return None;
-    }
     let fits = |call: &Call| {
         call.kernel.is_same(kernel)
             && call.is_plain == is_plain
@@ -66,7 +58,7 @@ pub(super) fn pass(kernel: &Kernel, inputs: &mut [Array], layout: &Layout) -> Op
         inputs: inputs.iter().map(InputSpec::of).collect(),
         is_plain,
     };
-    match RECENT.with_borrow_mut(|recent| recent.look(fits, call)) {
+    let pass = match RECENT.with_borrow_mut(|recent| recent.look(fits, call)) {
         Seen::Never => None,
         Seen::Made(pass) => pass,
         Seen::Before => {
@@ -74,7 +66,10 @@ pub(super) fn pass(kernel: &Kernel, inputs: &mut [Array], layout: &Layout) -> Op
             RECENT.with_borrow_mut(|recent| recent.keep(fits, pass.clone()));
             pass
         }
-    }
+    };
+    // There may be no room for a very large result beside what was given away, where a loop needs none.
+    let needs_room = is_given && layout.shape.size() >= FAR;
+    pass.filter(|pass| !needs_room || pass.can_take())
 }
 
 fn made(kernel: &Kernel, inputs: &[Array], is_plain: bool, layout: &Layout) -> Option<Fused> {

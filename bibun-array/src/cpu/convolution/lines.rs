@@ -14,6 +14,10 @@ use crate::cpu::tile::Float;
 const WIDE: usize = 8;
 /// The length from which a line is not made longer.
 const LENGTH: usize = 1 << 11;
+/// The most vectors of a row that is computed alone.
+const MOST: usize = 4;
+/// The time in which a vector of sums is copied to its place, in multiplications of vectors.
+const COPY: usize = 3;
 
 /// Sums at all positions of one channel, for a block of examples and for the remaining examples.
 pub(super) struct Lines {
@@ -93,10 +97,10 @@ impl Lines {
                     out,
                 };
                 return match vectors {
-                    1 => simd.vectorize(Together::<T, 8, 1>(of_rows)),
-                    2 => simd.vectorize(Together::<T, 4, 2>(of_rows)),
-                    3 => simd.vectorize(Together::<T, 2, 3>(of_rows)),
-                    4 => simd.vectorize(Together::<T, 2, 4>(of_rows)),
+                    1 => simd.vectorize(Together::<T, { together(1) }, 1>(of_rows)),
+                    2 => simd.vectorize(Together::<T, { together(2) }, 2>(of_rows)),
+                    3 => simd.vectorize(Together::<T, { together(3) }, 3>(of_rows)),
+                    4 => simd.vectorize(Together::<T, { together(4) }, 4>(of_rows)),
                     _ => unreachable!("no more are a row"),
                 };
             }
@@ -142,9 +146,6 @@ impl Lines {
     }
 }
 
-/// The most vectors of a row that is computed alone.
-const MOST: usize = 4;
-
 /// The number of rows of so many vectors that are computed together.
 const fn together(vectors: usize) -> usize {
     match vectors {
@@ -153,9 +154,6 @@ const fn together(vectors: usize) -> usize {
         _ => 2,
     }
 }
-
-/// The time in which a vector of sums is copied to its place, in multiplications of vectors.
-const COPY: usize = 3;
 
 impl Block {
     fn new(

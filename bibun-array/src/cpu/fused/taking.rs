@@ -12,9 +12,7 @@ use crate::waiting::shared;
 impl Fused {
     /// Computes the outputs as [`run`](Self::run) does, in the memory of inputs where it can be taken.
     pub(crate) fn run_taking(&self, inputs: &mut [Array]) -> Vec<Array> {
-        // Rows are read where they lie, and a single element is in no memory.
-        let can_take = self.size > 1 && self.row.is_none();
-        if !can_take || !inputs.iter_mut().any(|x| x.unique_buffer().is_some()) {
+        if !inputs.iter_mut().any(|x| x.unique_buffer().is_some()) || !self.can_take() {
             return self.run(inputs);
         }
         let homes = self.homes(inputs);
@@ -80,6 +78,16 @@ impl Fused {
             homes[output] = fitting.into_iter().find(|&i| !homes.contains(&Some(i)));
         }
         homes
+    }
+
+    /// Whether a result may be written to the memory of some input. Rows are read where they lie, and a single
+    /// element is in no memory.
+    pub(crate) fn can_take(&self) -> bool {
+        let is_direct = |i: usize| matches!(self.inputs[i].1, Access::Direct);
+        let may_take = |output: usize| {
+            (0..self.inputs.len()).any(|i| is_direct(i) && self.may_take(output, i))
+        };
+        self.size > 1 && self.row.is_none() && (0..self.outputs.len()).any(may_take)
     }
 
     /// Whether a result may be written to the memory of an input while it is computed. Loops copy a block of
