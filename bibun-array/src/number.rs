@@ -110,6 +110,7 @@ impl<T: Float> Number<T> {
         erfc,
         erfinv,
         exp,
+        exp_of_negative,
         exp2,
         expm1,
         floor,

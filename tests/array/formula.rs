@@ -58,7 +58,7 @@ fn formulas_of_formulas() {
 macro_rules! functions {
     ($macro:ident) => {
         $macro! {
-            unary: exp exp2 expm1 ln log2 log10 log1p sigmoid log_sigmoid logistic_density softplus
+            unary: exp exp_of_negative exp2 expm1 ln log2 log10 log1p sigmoid log_sigmoid logistic_density softplus
                 asin acos atan sinh cosh tanh asinh acosh atanh erf erfc erfinv
                 normal_distribution normal_density rsqrt cbrt sqrt abs sign floor ceil trunc round square reciprocal one_minus_square;
             single: sin cos tan;

@@ -38,12 +38,19 @@ pub(super) struct Fold {
     parts: u32,
     /// That of the first double in which parts are collected, if they are.
     collected: Option<u32>,
+    /// Whether an extreme is NaN if an element is.
+    keeps_nan: bool,
 }
 
 impl Fold {
     /// The part from which it starts, which changes no other.
     const fn neutral(self) -> f64 {
-        match self.reduction {
+        Self::neutral_of(self.reduction)
+    }
+
+    /// The same of a reduction.
+    pub(super) const fn neutral_of(reduction: Reduce) -> f64 {
+        match reduction {
             Reduce::Max => f64::NEG_INFINITY,
             Reduce::Min => f64::INFINITY,
             _ => 0.0,
@@ -57,7 +64,9 @@ impl Fold {
             Reduce::Min => Operation::Minimum,
             _ => Operation::Add,
         };
-        Step::alone(operation, of, of)
+        let mut step = Step::alone(operation, of, of);
+        step.keeps_nan = self.keeps_nan;
+        step
     }
 }
 
@@ -70,7 +79,7 @@ impl<M: Machine> Lowering<'_, M> {
             slots += (LANES * bytes) as u32 / SLOT;
             place
         };
-        for target in &self.steps.targets {
+        for (target, &without_nan) in self.steps.targets.iter().zip(&self.steps.without_nan) {
             let Target::Fold(reduction) = *target else {
                 self.folds.push(None);
                 continue;
@@ -80,6 +89,7 @@ impl<M: Machine> Lowering<'_, M> {
                 reduction,
                 parts: place(size(Type::Single)),
                 collected: is_collected.then(|| place(size(Type::Double))),
+                keeps_nan: !without_nan,
             }));
         }
         let all = self.folds.clone();

@@ -1,9 +1,10 @@
 //! The lines of a formula in the order in which they are computed, with what is known of each.
 
+use super::folds::Fold;
 use super::functions::Function;
-use crate::DType;
 use crate::dtype::Accumulator;
 use crate::formula::{Formula, Operation, Target, Type};
+use crate::{DType, Reduce};
 
 /// A line of a formula.
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +80,8 @@ pub(super) struct Steps {
     pub(super) inputs: Vec<Option<(DType, bool)>>,
     /// What becomes of the results.
     pub(super) targets: Vec<Target>,
+    /// The results of which folds leave out what is NaN.
+    pub(super) without_nan: Vec<bool>,
     live: Live,
 }
 
@@ -150,15 +153,27 @@ impl Steps {
             }
             all.push(step);
         }
-        let results: Vec<usize> = formula.results().iter().map(|node| node.index()).collect();
+        let mut results: Vec<usize> = formula.results().iter().map(|node| node.index()).collect();
         let are_of =
             |(&line, target): (&usize, &Target)| all[line].value == computed(target.dtype());
         if !results.iter().zip(targets).all(are_of) {
             return None;
         }
+        let without_nan = (results.iter_mut().zip(targets))
+            .map(
+                |(line, target)| match folded_numbers(&all, *line, *target) {
+                    Some(of) => {
+                        *line = of;
+                        true
+                    }
+                    None => false,
+                },
+            )
+            .collect();
         let mut steps = Self {
             all,
             results,
+            without_nan,
             order: Vec::new(),
             inputs,
             targets: targets.to_vec(),
@@ -291,6 +306,26 @@ impl Step {
             }
         }
     }
+}
+
+/// The line of which a fold finds the extreme of what is not NaN, where this line is the choice of the
+/// fold's neutral number instead of NaN: the extremes of processors leave NaN out themselves.
+fn folded_numbers(all: &[Step], line: usize, target: Target) -> Option<usize> {
+    let Target::Fold(reduction) = target else {
+        return None;
+    };
+    let step = &all[line];
+    let &[truth, chosen, x] = step.arguments() else {
+        return None;
+    };
+    let [truth, chosen] = [truth, chosen].map(|line| &all[line as usize]);
+    let neutral = Fold::neutral_of(reduction).to_bits();
+    let is_extreme = matches!(reduction, Reduce::Max | Reduce::Min);
+    let leaves_nan_out = step.operation == Operation::Select
+        && truth.operation == Operation::IsNan
+        && truth.arguments() == [x]
+        && chosen.operation == Operation::Constant(neutral);
+    (is_extreme && leaves_nan_out).then_some(x as usize)
 }
 
 impl Step {

@@ -54,6 +54,7 @@ macro_rules! by_operation {
             Direction => Done::Number(n(0).direction(n(1))),
             Inversion => Done::Number(n(0).inversion(n(1))),
             Exp => Done::Number(n(0).exp()),
+            ExpOfNegative => Done::Number(n(0).exp_of_negative()),
             Exp2 => Done::Number(n(0).exp2()),
             Expm1 => Done::Number(n(0).expm1()),
             Log => Done::Number(n(0).ln()),
@@ -190,6 +191,7 @@ where
         }
         (Remainder, &[a, b]) => composed::floor_remainder(a, b),
         (Exp, &[x]) => exponential::exp(x),
+        (ExpOfNegative, &[x]) => exponential::exp_of_negative(x),
         (Exp2, &[x]) => exponential::exp2(x),
         (Expm1, &[x]) => exponential::expm1(x),
         (Sigmoid, &[x]) => exponential::sigmoid(x),
@@ -372,6 +374,7 @@ impl Formula {
 fn compose(operation: Operation, x: &[Symbol]) -> Option<Symbol> {
     use Operation::*;
     Some(match (operation, x) {
+        (ExpOfNegative, &[x]) => x.exp(),
         (LogSigmoid, &[x]) => -(-x).softplus(),
         (LogisticDensity, &[x]) => composed::logistic_density(x),
         (OneMinusSquare, &[x]) => composed::one_minus_square(x),

@@ -181,6 +181,8 @@ operations! {
 
     /// `e^a`.
     Exp = "exp"(Number) -> Number [EXP];
+    /// `e^a` of a number that is not positive.
+    ExpOfNegative = "exp_of_negative"(Number) -> Number [EXP_OF_NEGATIVE];
     /// `2^a`.
     Exp2 = "exp2"(Number) -> Number [EXP2];
     /// `e^a - 1`.

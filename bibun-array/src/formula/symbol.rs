@@ -324,7 +324,7 @@ float! {
     unary {
         abs -> Abs, sign -> Sign, sqrt -> Sqrt, floor -> Floor, ceil -> Ceil, trunc -> Trunc,
         round -> Round, square -> Square, reciprocal -> Reciprocal, rsqrt -> Rsqrt, cbrt -> Cbrt,
-        one_minus_square -> OneMinusSquare, exp -> Exp, exp2 -> Exp2, expm1 -> Expm1, ln -> Log,
+        one_minus_square -> OneMinusSquare, exp -> Exp, exp_of_negative -> ExpOfNegative, exp2 -> Exp2, expm1 -> Expm1, ln -> Log,
         log2 -> Log2, log10 -> Log10, log1p -> Log1p, sigmoid -> Sigmoid,
         log_sigmoid -> LogSigmoid, logistic_density -> LogisticDensity, softplus -> Softplus,
         sin -> Sin, cos -> Cos, tan -> Tan, asin -> Asin, acos -> Acos, atan -> Atan, sinh -> Sinh,

@@ -11,7 +11,7 @@ pub(crate) fn one_minus_square<T: Float>(x: T) -> T {
 
 #[inline(always)]
 pub(crate) fn logistic_density<T: Float>(x: T) -> T {
-    let e = (-x.abs()).exp();
+    let e = (-x.abs()).exp_of_negative();
     e / (T::ONE + e).square()
 }
 

@@ -181,6 +181,20 @@ pub trait Float:
     #[must_use]
     fn exp(self) -> Self;
 
+    /// Computes `e^x` of an `x` that is not positive, or NaN, in fewer steps than
+    /// [`exp`](Self::exp) and with the same bits. Rounding errors may make `x` positive, up to 64; what
+    /// is beyond has no meaning.
+    ///
+    /// ```
+    /// # use bibun_array::math::Float;
+    /// assert_eq!((-1.0_f32).exp_of_negative(), (-1.0_f32).exp());
+    /// ```
+    #[must_use]
+    #[inline(always)]
+    fn exp_of_negative(self) -> Self {
+        self.exp()
+    }
+
     /// Computes `2^x`. At most 1 ulp off, exact at integers.
     ///
     /// ```
@@ -901,7 +915,7 @@ macro_rules! floats {
         $(float! {
             $float,
             unary {
-                exponential: exp, exp2, expm1, sigmoid;
+                exponential: exp, exp_of_negative, exp2, expm1, sigmoid;
                 logarithm: ln, log2, log10, log1p, softplus;
                 trigonometric: sin, cos, tan, asin, acos, atan;
                 hyperbolic: sinh, cosh, tanh, asinh, acosh, atanh;

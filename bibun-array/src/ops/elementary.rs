@@ -517,3 +517,7 @@ pub(crate) static NORMAL_DISTRIBUTION: Definition =
 /// Its density.
 pub(crate) static NORMAL_DENSITY: Definition =
     super::definition! { normal_density[1] [x]: float: x.normal_density(), };
+
+/// The exponential of numbers that are not positive, in formulas.
+pub(crate) static EXP_OF_NEGATIVE: Definition =
+    super::definition! { exp_of_negative[1] [x]: float: x.exp_of_negative(), };

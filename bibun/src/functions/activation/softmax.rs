@@ -2,8 +2,9 @@
 
 use bibun_array::math::Float;
 use bibun_array::{
-    Array, ElementFormula, Number, elementwise, keep_dims, normalize_axis, ops, run_kernel,
+    Array, Axes, ElementFormula, Number, elementwise, keep_dims, normalize_axis, ops, run_kernel,
 };
+use smallvec::SmallVec;
 
 use crate::batch::Batched;
 use crate::call::composite;
@@ -90,12 +91,35 @@ impl ElementFormula<2> for Below {
     }
 }
 
-/// `exp(x - shift)`, with the difference of [`Below`].
+/// `exp(x - shift)`, with the difference of [`Below`], which is not positive.
 pub(crate) struct ShiftedExp;
 
 element_function! {
     ShiftedExp = "exp", [x, shift] [];
-    value: x.equal(f64::INFINITY).where_(0.0, x - shift).exp();
+    value: x.equal(f64::INFINITY).where_(0.0, x - shift).exp_of_negative();
+}
+
+/// An element, or -∞ instead of NaN.
+struct NumberOrLeast;
+impl ElementFormula<1> for NumberOrLeast {
+    const NAME: &'static str = "where";
+    #[inline(always)]
+    fn value<T: Float>([x]: [Number<T>; 1], []: [Number<T>; 0]) -> Number<T> {
+        x.is_nan().where_(f64::NEG_INFINITY, x)
+    }
+}
+
+/// Computes a shift for [`shifted_exp`]: the largest elements over axes, which are kept with size 1.
+///
+/// Along the last axis it is the largest of what is not NaN, for which machine code needs a third of the
+/// instructions. The exponential of what is NaN is NaN with any shift, and so is the sum.
+pub(crate) fn shift_over(x: &Array, axes: &[usize]) -> Array {
+    let names: SmallVec<[isize; 4]> = axes.iter().map(|&axis| axis as isize).collect();
+    let kept = keep_dims(Axes::new(&names));
+    match axes.len() == 1 && axes[0] + 1 == x.rank() {
+        true => elementwise(NumberOrLeast, [x.clone()], []).max(kept),
+        false => x.max(kept),
+    }
 }
 
 /// Computes `exp(x - shift)`, broadcast.
@@ -128,7 +152,7 @@ impl Softmax {
 
     fn value(&self, [x]: [Array; 1]) -> [Array; 1] {
         let axis = keep_dims(self.axis as isize);
-        let largest = x.max(axis.clone());
+        let largest = shift_over(&x, &[self.axis]);
         if self.is_log() {
             let total = shifted_exp(x.clone(), largest.clone()).sum(axis);
             // The two are subtracted one after the other: if they were added first, a large
@@ -181,7 +205,7 @@ impl Function for Softmax {
         }
         fused(*self, [cx.output(0), gy], |own, [y, gy]| {
             let total = own.sum(&gy);
-            [gy - y.exp() * total]
+            [gy - y.exp_of_negative() * total]
         })
         .map(Some)
     }
@@ -190,7 +214,7 @@ impl Function for Softmax {
         let Some(dx) = dx else { return [None] };
         fused(*self, [cx.output(0), dx], |own, [y, dx]| {
             if own.is_log() {
-                let mean = own.sum(y.exp() * &dx);
+                let mean = own.sum(y.exp_of_negative() * &dx);
                 let shape = dx.shape();
                 return [dx - broadcast_to(mean, shape)];
             }

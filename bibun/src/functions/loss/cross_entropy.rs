@@ -13,7 +13,8 @@ use crate::functions::families::call;
 use crate::functions::fused::fused;
 use crate::functions::{
     Reduction, ShiftedExp, cast, expand_dims, gather, log_softmax, moveaxis, not_equal,
-    one_hot_of_classes, reshape, scatter_add, shifted_exp, sum, take, to_float, to_indices, where_,
+    one_hot_of_classes, reshape, scatter_add, shift_over, shifted_exp, sum, take, to_float,
+    to_indices, where_,
 };
 use crate::variable::Variable;
 
@@ -321,7 +322,7 @@ impl SoftmaxCrossEntropy {
     /// `Σ exp(x - shift)` and the shift.
     fn total([x]: [Array; 1]) -> [Array; 2] {
         let classes = keep_dims(1);
-        let shift = x.max(classes.clone());
+        let shift = shift_over(&x, &[1]);
         [shifted_exp(x, shift.clone()).sum(classes), shift]
     }
 }

@@ -8,11 +8,16 @@ use bibun_array::math::Float;
 
 #[cfg(test)]
 use crate::functions::Operand;
-#[cfg(test)]
-use crate::functions::families::call;
-use crate::functions::families::element_function;
-#[cfg(test)]
+use crate::functions::families::{call, element_function};
 use crate::variable::Variable;
+
+impl Variable {
+    /// Computes `e^x` of numbers that are not positive, in fewer steps than [`exp`](Self::exp) and with
+    /// the same bits.
+    pub(crate) fn exp_of_negative(&self) -> Self {
+        call(ExpOfNegative::function(), &[], [self.clone()])
+    }
+}
 
 /// For the table of checks.
 #[cfg(test)]
@@ -53,6 +58,14 @@ element_function! {
     LogisticDensity = "logistic_density", [x] [];
     value: x.logistic_density();
     derivative(x; gy): -(gy * x.logistic_density() * (x * 0.5).tanh());
+}
+
+pub(super) struct ExpOfNegative;
+
+element_function! {
+    ExpOfNegative = "exp_of_negative", [x] [];
+    operation: ExpOfNegative;
+    derivative(y; gy): gy * y;
 }
 
 pub(super) struct NormalDensity;
@@ -127,6 +140,12 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             -3.0..3.0,
             Variable::logistic_density,
             |x| 1.0 / (2.0 + x.exp() + (-x).exp()),
+        ),
+        Sample::unary(
+            "exp_of_negative",
+            -3.0..0.0,
+            Variable::exp_of_negative,
+            f64::exp,
         ),
         Sample::unary("normal_density", -3.0..3.0, Variable::normal_density, |x| {
             (-0.5 * x * x).exp() / std::f64::consts::TAU.sqrt()

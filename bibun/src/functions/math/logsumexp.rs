@@ -9,7 +9,7 @@ use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::families::method;
 use crate::functions::fused::fused;
-use crate::functions::{equal, reshape, shifted_exp, sum, to_float, where_};
+use crate::functions::{equal, reshape, shift_over, shifted_exp, sum, to_float, where_};
 use crate::variable::Variable;
 
 /// Computes `log Σ exp x` over axes from the differences to the largest element, so that nothing
@@ -52,7 +52,7 @@ impl LogSumExp {
         // If all elements are -∞, every share is 0; if some are ∞, the finite elements' shares are
         // 0.
         let y = where_(equal(&y, f64::NEG_INFINITY), 0.0, y);
-        let shares = where_(equal(&x, f64::INFINITY), 0.0, x - y).exp();
+        let shares = where_(equal(&x, f64::INFINITY), 0.0, x - y).exp_of_negative();
         let total = sum(&shares, self.over.kept_axes());
         let total = where_(equal(&total, 0.0), 1.0, total);
         [shares, total]
@@ -60,7 +60,7 @@ impl LogSumExp {
 
     fn value(&self, [x]: [Array; 1]) -> [Array; 1] {
         let axes = self.over.kept_axes();
-        let largest = x.max(axes.clone());
+        let largest = shift_over(&x, &self.over.axes);
         // Infinity minus infinity would be NaN.
         let shift = largest.equal(f64::NEG_INFINITY).where_(0.0, &largest);
         let reduced = self.over.reduced(x.shape());

@@ -89,12 +89,13 @@ macro_rules! function_of {
 pub(in crate::functions) fn of_operation(operation: Operation) -> &'static ElementFunction {
     use crate::functions::{Digamma, Lgamma, LogSigmoid, Ndtr, Sigmoid};
     use derivatives::{
-        Direction, Inversion, LogisticDensity, NormalDensity, OneMinusSquare, Softplus,
+        Direction, ExpOfNegative, Inversion, LogisticDensity, NormalDensity, OneMinusSquare,
+        Softplus,
     };
     function_of! {
         operation:
         Add Subtract Multiply Divide Negative Abs Sign Floor Ceil Trunc Round Maximum Minimum Fmod
-        Remainder Hypot Square Reciprocal Sqrt Rsqrt Cbrt Exp Exp2 Expm1 Log Log2 Log10 Log1p Sigmoid
+        Remainder Hypot Square Reciprocal Sqrt Rsqrt Cbrt Exp ExpOfNegative Exp2 Expm1 Log Log2 Log10 Log1p Sigmoid
         LogSigmoid LogisticDensity OneMinusSquare Direction Inversion Softplus Lgamma Digamma Sin Cos Tan Asin
         Acos Atan Atan2 Sinh Cosh Tanh Asinh Acosh Atanh Erf Erfc Erfinv NormalDensity;
         Power: Pow Logaddexp: LogAddExp NormalDistribution: Ndtr;
