@@ -17,7 +17,9 @@ use super::coefficients::{
     ERF_F32, ERF_F64, ERFC_F32, ERFC_F64, ERFINV_CENTRE_F32, ERFINV_CENTRE_F64, ERFINV_MIDDLE_F32,
     ERFINV_MIDDLE_F64, ERFINV_TAIL_F64, LN_ERFC_F32, NORMAL_TAIL_F32,
 };
-use super::exponential::{exp, exp_near_one, exp_parts, scaled_exp};
+use super::exponential::{
+    exp_near_one, exp_of_negative, exp_parts, scaled_exp, scaled_exp_of_half,
+};
 use super::kernel::{Kernel, polynomial, scale, two_product, two_sum};
 use super::logarithm::{Logarithm, ln};
 
@@ -78,29 +80,30 @@ impl ErrorFunction for f32 {
 
     #[inline(always)]
     fn normal_distribution<T: Kernel<Precision = Self>>(x: T) -> T {
-        let (a, zero, (half, half_low)) = half_square(x);
+        let (a, zero, (square, square_low)) = held_square(x);
         let (numerator, divisor) = NORMAL_TAIL_F32;
         let factor = polynomial(a, numerator) / polynomial(a, divisor);
-        let tail = scaled_exp(-half, -half_low, factor);
+        let tail = scaled_exp_of_half(square, square_low, factor);
         let tail = T::select(zero, T::ZERO, tail);
         T::select(x.less(T::ZERO), tail, T::ONE - tail)
     }
 
     #[inline(always)]
     fn normal_density<T: Kernel<Precision = Self>>(x: T) -> T {
-        let (_, zero, (half, half_low)) = half_square(x);
-        let density = scaled_exp(-half, -half_low, T::of(FRAC_1_SQRT_TAU as f32));
+        let (_, zero, (square, square_low)) = held_square(x);
+        let height = T::of(FRAC_1_SQRT_TAU as f32);
+        let density = scaled_exp_of_half(square, square_low, height);
         T::select(zero, T::ZERO, density)
     }
 }
 
-/// `|x|`, or 0 where `e^(-x^2 / 2)` is zero and not computed; whether it is; and `x^2 / 2` in two parts.
+/// `|x|`, or 0 where `e^(-x^2 / 2)` is zero and not computed; whether it is; and `x^2` in two parts.
 #[inline(always)]
-fn half_square<T: Kernel<Precision = f32>>(x: T) -> (T, T::Truth, (T, T)) {
+fn held_square<T: Kernel<Precision = f32>>(x: T) -> (T, T::Truth, (T, T)) {
     let a = x.abs();
     let zero = a.greater(T::of(14.4));
     let a = T::select(zero, T::ZERO, a);
-    (a, zero, two_product(T::HALF * a, a))
+    (a, zero, two_product(a, a))
 }
 
 impl ErrorFunction for f64 {
@@ -133,7 +136,7 @@ impl ErrorFunction for f64 {
 
     #[inline(always)]
     fn normal_density<T: Kernel<Precision = Self>>(x: T) -> T {
-        exp(x * x * -T::HALF) * T::of(FRAC_1_SQRT_TAU)
+        exp_of_negative(x * x * -T::HALF) * T::of(FRAC_1_SQRT_TAU)
     }
 }
 

@@ -36,6 +36,29 @@ pub(crate) trait Exponential: Copy + 'static {
     /// For `2^n` in two factors: the second, and what it adds to the exponent of the first. In a
     /// result below 1 the second may make a subnormal number, in others infinity.
     const LAST_FACTORS: [(Self, Self); 2];
+    /// [`Precision::POWER_SHIFTER`] and what the second factor of a result below 1 adds.
+    const SHIFTER_BELOW: Self;
+    /// `e^r` times that factor.
+    const EXP_BELOW: &'static [Self];
+}
+
+/// The coefficients of `factor e^(scale x)` from those of [`Exponential::EXP`]. Both are powers of two, so
+/// that nothing is rounded.
+macro_rules! scaled_exp_coefficients {
+    ($float:ident, $exp:expr, $factor:expr, $scale:expr) => {{
+        const LENGTH: usize = 2 + $exp.len();
+        const COEFFICIENTS: [$float; LENGTH] = {
+            let mut scaled = [1.0; LENGTH];
+            let (mut i, mut power) = (0, $factor);
+            while i < LENGTH {
+                scaled[i] = power * if i < 2 { 1.0 } else { $exp[i - 2] };
+                power *= $scale;
+                i += 1;
+            }
+            scaled
+        };
+        &COEFFICIENTS
+    }};
 }
 
 impl Exponential for f32 {
@@ -48,6 +71,9 @@ impl Exponential for f32 {
     const EXP2_RANGE: (Self, Self) = (-151.0, 129.0);
     const EXPM1_FLOOR: Self = -18.0;
     const LAST_FACTORS: [(Self, Self); 2] = [(1.0 / (1_u64 << 32) as f32, 32.0), (4.0, -2.0)];
+    const SHIFTER_BELOW: Self = Self::POWER_SHIFTER + Self::LAST_FACTORS[0].1;
+    const EXP_BELOW: &'static [Self] =
+        scaled_exp_coefficients!(f32, EXP_F32, f32::LAST_FACTORS[0].0, 1.0);
 }
 
 impl Exponential for f64 {
@@ -60,7 +86,14 @@ impl Exponential for f64 {
     const EXP2_RANGE: (Self, Self) = (-1076.0, 1025.0);
     const EXPM1_FLOOR: Self = -40.0;
     const LAST_FACTORS: [(Self, Self); 2] = [(1.0 / (1_u128 << 64) as f64, 64.0), (4.0, -2.0)];
+    const SHIFTER_BELOW: Self = Self::POWER_SHIFTER + Self::LAST_FACTORS[0].1;
+    const EXP_BELOW: &'static [Self] =
+        scaled_exp_coefficients!(f64, EXP_F64, f64::LAST_FACTORS[0].0, 1.0);
 }
+
+/// [`Exponential::EXP_BELOW`] of `-r / 2`.
+const EXP_BELOW_OF_HALF: &[f32] =
+    scaled_exp_coefficients!(f32, EXP_F32, f32::LAST_FACTORS[0].0, -0.5);
 
 /// `x` clamped to the range. NaN stays NaN.
 #[inline(always)]
@@ -158,9 +191,8 @@ pub(crate) fn exp<T: Kernel>(x: T) -> T {
 pub(crate) fn exp_of_negative<T: Kernel>(x: T) -> T {
     let zero = x.less(T::of(T::Precision::EXP_RANGE.0));
     let x = T::select(zero, T::ZERO, x);
-    let (last, add) = T::pair(T::Precision::LAST_FACTORS[0]);
-    let (sum, r) = reduce_onto(x, T::of(T::Precision::POWER_SHIFTER) + add);
-    let y = exp_of_rest(r) * T::power_of_two(sum) * last;
+    let (sum, r) = reduce_onto(x, T::of(T::Precision::SHIFTER_BELOW));
+    let y = polynomial(r, T::Precision::EXP_BELOW) * T::power_of_two(sum);
     T::select(zero, T::ZERO, y)
 }
 
@@ -168,13 +200,27 @@ pub(crate) fn exp_of_negative<T: Kernel>(x: T) -> T {
 /// from 1/64 to 64.
 #[inline(always)]
 pub(crate) fn scaled_exp<T: Kernel>(x: T, x_low: T, factor: T) -> T {
-    let (last, add) = T::pair(T::Precision::LAST_FACTORS[0]);
-    let shifter = T::of(T::Precision::POWER_SHIFTER) + add;
+    let shifter = T::of(T::Precision::SHIFTER_BELOW);
     let sum = x.mul_add(T::of(T::Precision::LOG2_E), shifter);
     let n = sum - shifter;
     let (first, second) = T::pair(T::Precision::LN_2);
     let r = (-n).mul_add(first, x) + (-n).mul_add(second, x_low);
-    exp_of_rest(r) * factor * T::power_of_two(sum) * last
+    polynomial(r, T::Precision::EXP_BELOW) * factor * T::power_of_two(sum)
+}
+
+/// `factor e^(-(square + square_low) / 2)` in the same way, where `square` is not negative.
+#[inline(always)]
+pub(crate) fn scaled_exp_of_half<T: Kernel<Precision = f32>>(
+    square: T,
+    square_low: T,
+    factor: T,
+) -> T {
+    let shifter = T::of(f32::SHIFTER_BELOW);
+    let sum = square.mul_add(T::of(-0.5 * f32::LOG2_E), shifter);
+    let n = sum - shifter;
+    let [first, second] = [f32::LN_2.0, f32::LN_2.1].map(|part| T::of(2.0 * part));
+    let r = n.mul_add(first, square) + n.mul_add(second, square_low);
+    polynomial(r, EXP_BELOW_OF_HALF) * factor * T::power_of_two(sum)
 }
 
 /// `e^x` to 27 bits, where that is a number of f32.

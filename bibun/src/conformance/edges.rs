@@ -189,6 +189,7 @@ calls! {
         "expi": |x| expi(x),
         "expn": |x| expn(2, x),
         "normal_density": Variable::normal_density,
+        "exp_of_negative": |x| (-x.abs()).exp_of_negative(),
         "logistic_density": Variable::logistic_density,
         "one_minus_square": Variable::one_minus_square,
     }

@@ -199,6 +199,7 @@ UNARY = {
     "ndtr": dict(f=normal_distribution),
     "normal_density": dict(f=normal_density, at={
         sign: (normal_density(mpf(1)), -sign * normal_density(mpf(1)), 0) for sign in (1.0, -1.0)}),
+    "exp_of_negative": dict(f=decay, at={0.0: (1, 0, 0)}),
     "logistic_density": dict(f=lambda x: sigmoid(x) * sigmoid(-x)),
     "one_minus_square": dict(f=lambda x: 1 - x * x, at={nan: (nan, nan, UNKNOWN)}),
 }

@@ -2,7 +2,8 @@
 
 use bibun_array::math::Float;
 use bibun_array::{
-    Array, Axes, ElementFormula, Number, elementwise, keep_dims, normalize_axis, ops, run_kernel,
+    Array, Axes, ElementFormula, Number, elementwise, is_traced, keep_dims, normalize_axis, ops,
+    run_kernel,
 };
 use smallvec::SmallVec;
 
@@ -91,12 +92,15 @@ impl ElementFormula<2> for Below {
     }
 }
 
-/// `exp(x - shift)`, with the difference of [`Below`], which is not positive.
+/// `exp(x - shift)`, with the difference of [`Below`], which is not positive. It is its own derivative,
+/// also at ∞.
 pub(crate) struct ShiftedExp;
 
 element_function! {
     ShiftedExp = "exp", [x, shift] [];
     value: x.equal(f64::INFINITY).where_(0.0, x - shift).exp_of_negative();
+    derivative(y; gy): gy * y;
+    derivative(y; gy): -(gy * y);
 }
 
 /// An element, or -∞ instead of NaN.
@@ -111,12 +115,13 @@ impl ElementFormula<1> for NumberOrLeast {
 
 /// Computes a shift for [`shifted_exp`]: the largest elements over axes, which are kept with size 1.
 ///
-/// Along the last axis it is the largest of what is not NaN, for which machine code needs a third of the
-/// instructions. The exponential of what is NaN is NaN with any shift, and so is the sum.
+/// In programs it is the largest of what is not NaN along the last axis, for which machine code needs a
+/// third of the instructions. The exponential of what is NaN is NaN with any shift, and so is the sum.
 pub(crate) fn shift_over(x: &Array, axes: &[usize]) -> Array {
     let names: SmallVec<[isize; 4]> = axes.iter().map(|&axis| axis as isize).collect();
     let kept = keep_dims(Axes::new(&names));
-    match axes.len() == 1 && axes[0] + 1 == x.rank() {
+    let are_rows = axes.len() == 1 && axes[0] + 1 == x.rank();
+    match are_rows && is_traced(x) {
         true => elementwise(NumberOrLeast, [x.clone()], []).max(kept),
         false => x.max(kept),
     }

@@ -354,6 +354,7 @@ const OF_COMPLEX: &[&str] = &[
     "equal",
     "exp",
     "exp2",
+    "exp_of_negative",
     "expm",
     "expm1",
     "fft_convolve",

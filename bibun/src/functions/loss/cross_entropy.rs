@@ -341,7 +341,9 @@ impl Function for SoftmaxCrossEntropy {
 
     fn shape(&self, [x, t]: [&Spec; 2]) -> Result<[Spec; 3], Mismatch> {
         let y = shape_of_losses(x, t)?;
-        Ok([y.clone(), y.clone(), y])
+        // A sum of many is beyond the range of 16 bits.
+        let total = Spec::new(&y.shape, x.dtype.accumulator());
+        Ok([y.clone(), total, y])
     }
 
     fn forward(&self, [x, t]: [Array; 2]) -> [Array; 3] {
@@ -366,7 +368,7 @@ impl Function for SoftmaxCrossEntropy {
             return [None, None];
         }
         let gx = Self::scaled_exp(cx, &gy / cx.output(1) + g_total);
-        let gx = scatter_add(gx, cx.input(1), 1, -gy);
+        let gx = scatter_add(cast(gx, gy.dtype()), cx.input(1), 1, -gy);
         [Some(gx), None]
     }
 
@@ -374,9 +376,12 @@ impl Function for SoftmaxCrossEntropy {
         let Some(dx) = dx else {
             return [None, None, None];
         };
-        let d_total = sum(Self::scaled_exp(cx, dx.clone()), keep_dims(1));
+        let total = cx.output(1);
+        let exponentials = Self::scaled_exp(cx, cast(dx.clone(), total.dtype()));
+        let d_total = sum(exponentials, keep_dims(1));
+        let dtype = dx.dtype();
         [
-            Some(&d_total / cx.output(1) - gather(dx, cx.input(1), 1)),
+            Some(cast(&d_total / total, dtype) - gather(dx, cx.input(1), 1)),
             Some(d_total),
             None,
         ]
@@ -623,7 +628,8 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
 mod tests {
     use super::*;
     use crate::batch::vmap;
-    use crate::{attempt, gradients};
+    use crate::transformations::grad;
+    use crate::{attempt, gradients, s};
 
     type Loss<'a> = &'a dyn Fn(&Variable, &Variable) -> Variable;
 
@@ -643,6 +649,33 @@ mod tests {
         let gradients = crate::gradients(&[&loss], &[&x]);
         let gradient = gradients[0].as_ref().expect("a gradient");
         assert_eq!(gradient.to_vec::<f64>(), [-0.5, 0.5, 0.0]);
+    }
+
+    #[test]
+    fn certain_scores_have_no_second_derivative() {
+        for x in [[f64::INFINITY, 1.0], [1e4, 0.0]] {
+            let x = Variable::new([x]);
+            let t = Variable::constant([1i64]);
+            let loss = |x: &Variable| softmax_cross_entropy(x, &t);
+            for i in 0..2 {
+                let second = grad(|x| grad(loss, x).slice(s![0, i]).sum(..), &x);
+                assert_eq!(second.to_vec::<f64>(), [0.0; 2]);
+            }
+        }
+    }
+
+    #[test]
+    fn the_sum_over_many_classes_is_beyond_the_range_of_16_bits() {
+        for dtype in [DType::F16, DType::BF16] {
+            let x = Variable::new(Array::zeros([1, 80_000], dtype));
+            let loss = softmax_cross_entropy(&x, Variable::constant([3i64]));
+            assert!((loss.array().cast(DType::F32).item::<f32>() - 80_000f32.ln()).abs() < 0.05);
+            let gradient = gradients(&[&loss], &[&x]).remove(0).expect("a gradient");
+            assert_eq!(gradient.dtype(), dtype);
+            let gradient = gradient.to_vec::<f32>();
+            assert_eq!(gradient[3], -1.0);
+            assert!((gradient[0] * 80_000.0 - 1.0).abs() < 0.01);
+        }
     }
 
     #[test]

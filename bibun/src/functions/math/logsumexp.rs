@@ -7,9 +7,11 @@ use crate::batch::Batched;
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
-use crate::functions::families::method;
+use crate::functions::families::{call, method};
 use crate::functions::fused::fused;
-use crate::functions::{equal, reshape, shift_over, shifted_exp, sum, to_float, where_};
+use crate::functions::{
+    ShiftedExp, cast, equal, reshape, shift_over, shifted_exp, sum, to_float, where_,
+};
 use crate::variable::Variable;
 
 /// Computes `log Σ exp x` over axes from the differences to the largest element, so that nothing
@@ -33,60 +35,56 @@ use crate::variable::Variable;
 pub fn logsumexp(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
     let x = to_float(x.into());
     let over = Over::new("logsumexp", &axes.into(), &x);
-    let [y] = crate::apply(LogSumExp { over }, [x]);
+    let [y, _, _] = crate::apply(LogSumExp { over }, [x]);
     y
 }
 method!(logsumexp, axes: impl Into<Axes>);
 
+/// The logarithm and, for the derivatives, `Σ exp(x - shift)` and the shift. The shift cancels in
+/// `exp(x - shift) / Σ exp(x - shift)`, and so counts as a constant.
 #[derive(Clone, PartialEq, Debug)]
 struct LogSumExp {
     over: Over,
 }
 
 impl LogSumExp {
-    /// Returns the exponential of each element divided by that of y, and the sum of these
-    /// quotients, which would be 1 if y were not rounded.
-    fn shares(&self, x: Variable, y: Variable) -> [Variable; 2] {
-        // y is only a shift here: any other gives the same quotients and the same derivatives.
-        let y = reshape(y, self.over.aligned(&x.shape())).detach();
-        // If all elements are -∞, every share is 0; if some are ∞, the finite elements' shares are
-        // 0.
-        let y = where_(equal(&y, f64::NEG_INFINITY), 0.0, y);
-        let shares = where_(equal(&x, f64::INFINITY), 0.0, x - y).exp_of_negative();
-        let total = sum(&shares, self.over.kept_axes());
-        let total = where_(equal(&total, 0.0), 1.0, total);
-        [shares, total]
+    /// Returns `exp(x - shift)`.
+    fn exponentials(&self, x: &Variable, shift: Variable) -> Variable {
+        let shift = reshape(shift, self.over.aligned(&x.shape())).broadcast_to(x.shape());
+        call(ShiftedExp::function(), &[], [x.clone(), shift])
     }
 
-    fn value(&self, [x]: [Array; 1]) -> [Array; 1] {
-        let axes = self.over.kept_axes();
+    fn value(&self, [x]: [Array; 1]) -> [Array; 3] {
         let largest = shift_over(&x, &self.over.axes);
         // Infinity minus infinity would be NaN.
         let shift = largest.equal(f64::NEG_INFINITY).where_(0.0, &largest);
+        let total = shifted_exp(x.clone(), shift.clone()).sum(self.over.kept_axes());
+        let y = ops::add(ops::log(total.clone()), shift.clone());
         let reduced = self.over.reduced(x.shape());
-        let total = shifted_exp(x, shift.clone()).sum(axes);
-        let y = ops::add(ops::log(total), shift);
-        [y.reshape(reduced)]
+        [y, total, shift].map(|y| y.reshape(reduced.clone()))
     }
 }
 
 impl Function for LogSumExp {
     type Inputs = Fixed<1>;
-    type Outputs = Fixed<1>;
+    type Outputs = Fixed<3>;
 
     fn name(&self) -> &'static str {
         "logsumexp"
     }
 
     fn saves(&self, _: Needs<'_>) -> Saved {
-        Saved::NOTHING.input(0).output(0)
+        Saved::NOTHING.input(0).output(1).output(2)
     }
 
-    fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 1], Mismatch> {
-        self.over.of_something(x)
+    fn shape(&self, [x]: [&Spec; 1]) -> Result<[Spec; 3], Mismatch> {
+        let [y] = self.over.of_something(x)?;
+        // A sum of many is beyond the range of 16 bits.
+        let total = Spec::new(&y.shape, x.dtype.accumulator());
+        Ok([y.clone(), total, y])
     }
 
-    fn forward(&self, [x]: [Array; 1]) -> [Array; 1] {
+    fn forward(&self, [x]: [Array; 1]) -> [Array; 3] {
         bibun_array::fused(self.clone(), [x], Self::value)
     }
 
@@ -94,30 +92,35 @@ impl Function for LogSumExp {
         true
     }
 
-    fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 1] {
-        let values = [cx.input(0), cx.output(0), gy];
-        fused(self.clone(), values, |own, [x, y, gy]| {
-            let gy = reshape(gy, own.over.aligned(&x.shape()));
-            let [shares, total] = own.shares(x, y);
-            [shares * (gy / total)]
+    fn vjp(&self, cx: &Context<'_>, [gy, g_total, _]: [Variable; 3]) -> [Option<Variable>; 1] {
+        // Where there is nothing but -∞, the exponentials are 0.
+        let total = cx.output(1);
+        let total = where_(equal(&total, 0.0), 1.0, total);
+        let values = [cx.input(0), cx.output(2), gy / total + g_total];
+        fused(self.clone(), values, |own, [x, shift, scale]| {
+            let scale = reshape(scale, own.over.aligned(&x.shape()));
+            [cast(own.exponentials(&x, shift) * scale, x.dtype())]
         })
         .map(Some)
     }
 
-    fn jvp(&self, cx: &Context<'_>, [dx]: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
-        [dx.map(|dx| {
-            let values = [cx.input(0), cx.output(0), dx];
-            let [dy] = fused(self.clone(), values, |own, [x, y, dx]| {
-                let shape = y.shape();
-                let [shares, total] = own.shares(x, y);
-                let dy = sum(shares * dx, own.over.kept_axes()) / total;
-                [reshape(dy, shape)]
-            });
-            dy
-        })]
+    fn jvp(&self, cx: &Context<'_>, [dx]: [Option<Variable>; 1]) -> [Option<Variable>; 3] {
+        let Some(dx) = dx else {
+            return [None, None, None];
+        };
+        let total = cx.output(1);
+        let values = [cx.input(0), cx.output(2), cast(dx, total.dtype())];
+        let [d_total] = fused(self.clone(), values, |own, [x, shift, dx]| {
+            let shape = shift.shape();
+            let sum = sum(own.exponentials(&x, shift) * dx, own.over.kept_axes());
+            [reshape(sum, shape)]
+        });
+        let total = where_(equal(&total, 0.0), 1.0, total);
+        let dy = cast(&d_total / total, cx.input(0).dtype());
+        [Some(dy), Some(d_total), None]
     }
 
-    fn batch(&self, x: [Batched; 1]) -> [Batched; 1] {
+    fn batch(&self, x: [Batched; 1]) -> [Batched; 3] {
         let over = self.over.in_batch();
         Batched::in_front(Self { over }, x)
     }
@@ -125,10 +128,14 @@ impl Function for LogSumExp {
     fn per_example(
         &self,
         cx: &Context<'_>,
-        [gy]: [ExampleCotangent; 1],
+        gy: [ExampleCotangent; 3],
     ) -> [Option<ExampleGradient>; 1] {
-        let examples = self.over.examples(cx.input_shape(0), &gy.examples);
-        ExampleCotangent { examples, ..gy }.pull_back(|gy| self.vjp(cx, [gy]))
+        if gy.iter().any(|other| other.examples != gy[0].examples) {
+            return [Some(ExampleGradient::Unknown)];
+        }
+        let examples = self.over.examples(cx.input_shape(0), &gy[0].examples);
+        let [gx] = self.vjp(cx, gy.map(|gy| gy.cotangent));
+        [gx.map(|gx| ExampleGradient::sliced(gx, examples))]
     }
 }
 
@@ -195,6 +202,17 @@ mod tests {
             let second = second.to_vec::<f32>();
             assert!((second[0] - p * (1.0 - p)).abs() < 1e-7, "{second:?}");
             assert!((second[1] + p * q).abs() < 1e-7, "{second:?}");
+        }
+    }
+
+    #[test]
+    fn the_sum_of_many_is_beyond_the_range_of_16_bits() {
+        for dtype in [DType::F16, DType::BF16] {
+            let x = Variable::new(Array::zeros([1, 80_000], dtype));
+            let first = grad(|x| logsumexp(x, 1).sum(..), &x);
+            assert_eq!(first.dtype(), dtype);
+            let share = first.to_vec::<f32>()[0];
+            assert!((share * 80_000.0 - 1.0).abs() < 0.01, "{share}");
         }
     }
 
