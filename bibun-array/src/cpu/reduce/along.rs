@@ -9,6 +9,7 @@ use super::{BLOCK, Fold, LANES};
 use crate::Element;
 use crate::cpu::elementwise::Steps;
 use crate::cpu::is_plain;
+use crate::storage::{PAGE, prefetch};
 
 /// The number of results that are folded on one walk over the elements.
 const SIDE: usize = 8;
@@ -84,9 +85,9 @@ pub(super) fn take_row<S: Simd, F: Fold>(row: &[F::Input], total: &mut F::Total)
             let mut collected = [F::EMPTY; LANES];
             for run in row.chunks(most * LANES) {
                 advance::<S, F>(black_box(&mut parts), run);
-                collect::<F>(&mut collected, &mut parts);
+                collect::<F>(black_box(&mut collected), black_box(&mut parts));
             }
-            *total = F::merge(*total, merged::<S, F>(&mut collected));
+            *total = F::merge(*total, merged::<S, F>(black_box(&mut collected)));
         }
         _ => {
             advance::<S, F>(black_box(&mut parts), row);
@@ -145,6 +146,7 @@ pub(super) fn advance<S: Simd, F: Fold>(parts: &mut Parts<F>, memory: &[F::Input
     // PERF: a copy that is only indexed by constants stays in registers.
     let mut own = *parts;
     for chunk in chunks {
+        prefetch(chunk, PAGE);
         for lane in 0..LANES {
             own[lane] = F::add(own[lane], chunk[lane]);
         }

@@ -41,7 +41,7 @@ unary! {
         value: x.greater(0.0).where_(x, alpha * x.expm1()),
         fused(x; gy): x
             .greater(0.0)
-            .where_(gy, gy * alpha * x.greater(0.0).where_(0.0, x).exp()),
+            .where_(gy, gy * alpha * x.greater(0.0).where_(0.0, x).exp_of_negative()),
         parameter(x; gy): gy * x.greater(0.0).where_(0.0, x).expm1(),
         sample(0.7): (-2.0..2.0, move |x| if x > 0.0 { x } else { alpha * x.exp_m1() }),
     }
@@ -62,7 +62,7 @@ unary! {
         value: SELU_SCALE * x.greater(0.0).where_(x, SELU_ALPHA * x.expm1()),
         fused(x; gy): SELU_SCALE * x
             .greater(0.0)
-            .where_(gy, gy * SELU_ALPHA * x.greater(0.0).where_(0.0, x).exp()),
+            .where_(gy, gy * SELU_ALPHA * x.greater(0.0).where_(0.0, x).exp_of_negative()),
         sample: (-2.0..2.0, |x| {
             SELU_SCALE * if x > 0.0 { x } else { SELU_ALPHA * x.exp_m1() }
         }),
