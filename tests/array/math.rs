@@ -401,3 +401,34 @@ fn logaddexp_matches_its_definition() {
         }
     }
 }
+
+/// Its bits are those of the exponential where its domain is.
+#[test]
+fn the_exponential_of_what_is_not_positive_is_the_exponential() {
+    fn check<T: Machine + PartialEq + std::fmt::Debug>(x: &[T], bits: impl Fn(T) -> u64) {
+        let found = map(x, |x| x.exp_of_negative());
+        for ((&x, y), z) in x.iter().zip(map(x, |x| x.exp())).zip(found) {
+            assert!(bits(y) == bits(z), "exp({x:?}) is {y:?} and {z:?}");
+        }
+    }
+    // Every 97th f32 that is not positive, and f64 of as many exponents.
+    let singles: Vec<f32> = (0x8000_0000..=0xff80_0000_u32)
+        .step_by(97)
+        .map(f32::from_bits)
+        .chain([0.0, f32::NEG_INFINITY, f32::NAN])
+        .collect();
+    let doubles: Vec<f64> = (1 << 63..=0xfff0_0000_0000_0000_u64)
+        .step_by((1 << 43) + 0x1234_5677)
+        .map(f64::from_bits)
+        .chain((0..100_000).map(|i| f64::from(i) * -0.007_5))
+        .chain([0.0, f64::NEG_INFINITY, f64::NAN])
+        .collect();
+    check(&singles, |x| match x.is_nan() {
+        true => 1 << 40,
+        false => x.to_bits().into(),
+    });
+    check(&doubles, |x| match x.is_nan() {
+        true => u64::MAX,
+        false => x.to_bits(),
+    });
+}

@@ -1,6 +1,10 @@
 //! Programs compute the same bits as the functions that they were recorded from.
 
-use bibun_array::{Array, DType, Normalization, Tracer, concat, gemm, matmul, normalize_gradient};
+use bibun_array::math::Float;
+use bibun_array::{
+    Array, DType, ElementFormula, Normalization, Number, Tracer, concat, elementwise, gemm, matmul,
+    normalize_gradient,
+};
 
 use crate::common::Numbers;
 
@@ -407,4 +411,80 @@ fn rows_are_folded_by_the_passes_that_compute_them() {
         rows.contains("cvtps2pd") || rows.contains("fcvtl"),
         "{rows}"
     );
+}
+
+/// -∞ instead of what is NaN, which the maximum of machine code passes over by itself.
+struct NumberOrLeast;
+
+impl ElementFormula<1> for NumberOrLeast {
+    const NAME: &'static str = "where";
+
+    fn value<T: Float>([x]: [Number<T>; 1], []: [Number<T>; 0]) -> Number<T> {
+        x.is_nan().where_(f64::NEG_INFINITY, x)
+    }
+}
+
+/// The same for the minimum.
+struct NumberOrGreatest;
+
+impl ElementFormula<1> for NumberOrGreatest {
+    const NAME: &'static str = "where";
+
+    fn value<T: Float>([x]: [Number<T>; 1], []: [Number<T>; 0]) -> Number<T> {
+        x.is_nan().where_(f64::INFINITY, x)
+    }
+}
+
+#[test]
+fn extremes_of_rows_can_leave_nan_out() {
+    for dtype in [DType::F32, DType::F64, DType::F16, DType::BF16] {
+        for width in [1, 7, 16, 130, 544] {
+            let mut numbers = Numbers(8);
+            let x = numbers.array(&[400, width], dtype);
+            let mut values: Vec<f64> = x.cast(DType::F64).to_vec();
+            for (row, values) in values.chunks_mut(width).enumerate() {
+                let special = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+                match row % 5 {
+                    0 => values.fill(special[numbers.below(3)]),
+                    1 | 2 => {
+                        for _ in 0..=numbers.below(width) {
+                            values[numbers.below(width)] = special[numbers.below(3)];
+                        }
+                    }
+                    3 => values[numbers.below(width)] = f64::NAN,
+                    _ => {}
+                }
+            }
+            let x = Array::from_vec(values, [400, width]).cast(dtype);
+            let listing = agree("extremes without NaN", &[x], &|arrays| {
+                let x = &arrays[0];
+                let most = elementwise(NumberOrLeast, [x.clone()], []).max(-1);
+                let least = elementwise(NumberOrGreatest, [x.clone()], []).min(-1);
+                // One that is not the neutral number of its fold, and one with NaN.
+                let other = elementwise(NumberOrGreatest, [x.clone()], []).max(-1);
+                let far = (x - most.expand_dims(-1)).exp().sum(-1);
+                vec![most, least, other, x.max(-1), far]
+            });
+            let by_rows = dtype == DType::F32 && width > 7;
+            assert!(!by_rows || listing.contains("rows"), "{listing}");
+        }
+    }
+}
+
+#[test]
+fn extremes_without_nan_need_no_comparisons() {
+    let x = Numbers(9).array(&[300, 544], DType::F32);
+    let code_of = |f: &dyn Fn(&Array) -> Array| {
+        let tracer = Tracer::new("extremes");
+        let slot = tracer.input(&x);
+        let far = tracer.run(|| (&slot - f(&slot).expand_dims(-1)).sum(-1));
+        tracer.finish(&[far]).assembly()
+    };
+    let with = code_of(&|x| x.max(-1));
+    let without = code_of(&|x| elementwise(NumberOrLeast, [x.clone()], []).max(-1));
+    let comparisons = |code: &str| code.matches("vcmpps").count();
+    #[cfg(target_arch = "x86_64")]
+    assert!(with.is_empty() || comparisons(&with) > 0, "{with}");
+    assert_eq!(comparisons(&without), 0, "{without}");
+    assert!(without.is_empty() || without.len() < with.len());
 }

@@ -324,13 +324,14 @@ float! {
     unary {
         abs -> Abs, sign -> Sign, sqrt -> Sqrt, floor -> Floor, ceil -> Ceil, trunc -> Trunc,
         round -> Round, square -> Square, reciprocal -> Reciprocal, rsqrt -> Rsqrt, cbrt -> Cbrt,
-        one_minus_square -> OneMinusSquare, exp -> Exp, exp_of_negative -> ExpOfNegative, exp2 -> Exp2, expm1 -> Expm1, ln -> Log,
-        log2 -> Log2, log10 -> Log10, log1p -> Log1p, sigmoid -> Sigmoid,
-        log_sigmoid -> LogSigmoid, logistic_density -> LogisticDensity, softplus -> Softplus,
-        sin -> Sin, cos -> Cos, tan -> Tan, asin -> Asin, acos -> Acos, atan -> Atan, sinh -> Sinh,
-        cosh -> Cosh, tanh -> Tanh, asinh -> Asinh, acosh -> Acosh, atanh -> Atanh, erf -> Erf,
-        erfc -> Erfc, erfinv -> Erfinv,
-        normal_distribution -> NormalDistribution, normal_density -> NormalDensity, lgamma -> Lgamma, digamma -> Digamma,
+        one_minus_square -> OneMinusSquare, exp -> Exp, exp_of_negative -> ExpOfNegative,
+        exp2 -> Exp2, expm1 -> Expm1, ln -> Log, log2 -> Log2, log10 -> Log10, log1p -> Log1p,
+        sigmoid -> Sigmoid, log_sigmoid -> LogSigmoid, logistic_density -> LogisticDensity,
+        softplus -> Softplus, sin -> Sin, cos -> Cos, tan -> Tan, asin -> Asin, acos -> Acos,
+        atan -> Atan, sinh -> Sinh, cosh -> Cosh, tanh -> Tanh, asinh -> Asinh, acosh -> Acosh,
+        atanh -> Atanh, erf -> Erf, erfc -> Erfc, erfinv -> Erfinv,
+        normal_distribution -> NormalDistribution, normal_density -> NormalDensity,
+        lgamma -> Lgamma, digamma -> Digamma,
     }
     binary {
         maximum -> Maximum, minimum -> Minimum, hypot -> Hypot, powf -> Power,
