@@ -28,20 +28,23 @@ const LINE: usize = size_of::<Line>();
 /// The bytes of a page of memory, at whose end processors stop to look ahead by themselves.
 pub(crate) const PAGE: usize = 4096;
 
-/// Asks for as much memory so many bytes behind some elements that are read, so that it is in the cache
-/// when it is needed.
+/// Asks for as many elements so many elements behind some that are read, so that they are in the cache
+/// when they are needed.
 #[inline(always)]
-pub(crate) fn prefetch<T>(elements: &[T], bytes: usize) {
+pub(crate) fn prefetch<T>(elements: &[T], ahead: usize) {
     #[cfg(target_arch = "x86_64")]
     for offset in (0..size_of_val(elements)).step_by(LINE) {
-        let ahead = elements.as_ptr().wrapping_byte_add(bytes + offset);
+        let ahead = elements
+            .as_ptr()
+            .wrapping_add(ahead)
+            .wrapping_byte_add(offset);
         // SAFETY: nothing is read. An address that is not mapped is ignored.
         unsafe {
             std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(ahead.cast());
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (elements, bytes);
+    let _ = (elements, ahead);
 }
 
 /// Initialised memory for elements of one type.

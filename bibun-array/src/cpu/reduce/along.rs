@@ -36,8 +36,12 @@ pub(super) fn take<S: Simd, F: Fold>(
         // The number of elements in the fullest part.
         let mut taken = 0;
         collected.clear();
+        let mut last = None;
         for run in reduced.runs(from, count) {
             let apart = run.step as usize;
+            // The next run is as far from this one as this one from the last.
+            let ahead = last.map_or(0, |last| run.start.wrapping_sub(last));
+            last = Some(run.start);
             let mut done = 0;
             while done < run.len {
                 let mut len = run.len - done;
@@ -56,7 +60,7 @@ pub(super) fn take<S: Simd, F: Fold>(
                 }
                 for (result, parts) in (i * SIDE..).zip(&mut parts[..totals.len()]) {
                     let memory = &memory[result * step + run.start + done * apart..];
-                    advance::<S, F>(parts, beside.one_another(memory, apart, len));
+                    advance::<S, F>(parts, beside.one_another(memory, apart, len), ahead);
                 }
                 done += len;
                 taken += len.div_ceil(LANES);
@@ -84,13 +88,13 @@ pub(super) fn take_row<S: Simd, F: Fold>(row: &[F::Input], total: &mut F::Total)
         Some(most) if row.len() > most * LANES => {
             let mut collected = [F::EMPTY; LANES];
             for run in row.chunks(most * LANES) {
-                advance::<S, F>(black_box(&mut parts), run);
+                advance::<S, F>(black_box(&mut parts), run, PAGE / size_of::<F::Input>());
                 collect::<F>(black_box(&mut collected), black_box(&mut parts));
             }
             *total = F::merge(*total, merged::<S, F>(black_box(&mut collected)));
         }
         _ => {
-            advance::<S, F>(black_box(&mut parts), row);
+            advance::<S, F>(black_box(&mut parts), row, PAGE / size_of::<F::Input>());
             *total = F::collect(*total, joined::<S, F>(parts));
         }
     }
@@ -131,9 +135,9 @@ pub(super) fn take_few<S: Simd, F: Fold>(
     }
 }
 
-/// Distributes elements over the parts of a result.
+/// Distributes elements over the parts of a result, and asks for those that are so many elements behind them.
 #[inline(always)]
-pub(super) fn advance<S: Simd, F: Fold>(parts: &mut Parts<F>, memory: &[F::Input]) {
+pub(super) fn advance<S: Simd, F: Fold>(parts: &mut Parts<F>, memory: &[F::Input], ahead: usize) {
     let (chunks, rest) = memory.as_chunks::<LANES>();
     if const { is_plain::<S>() } {
         for chunk in chunks.iter().map(|chunk| &chunk[..]).chain([rest]) {
@@ -146,7 +150,7 @@ pub(super) fn advance<S: Simd, F: Fold>(parts: &mut Parts<F>, memory: &[F::Input
     // PERF: a copy that is only indexed by constants stays in registers.
     let mut own = *parts;
     for chunk in chunks {
-        prefetch(chunk, PAGE);
+        prefetch(chunk, ahead);
         for lane in 0..LANES {
             own[lane] = F::add(own[lane], chunk[lane]);
         }

@@ -8,7 +8,7 @@ use super::along::{Beside, advance, joined};
 use super::fold::Extreme;
 use super::{BLOCK, LANES, Part, PartOf, Reducer};
 use crate::cpu::is_plain;
-use crate::storage::list;
+use crate::storage::{PAGE, list};
 use crate::{DType, Element};
 
 /// The position of the extreme along one axis.
@@ -103,6 +103,7 @@ fn best_of_run<S: Simd, T: Element, F: Extreme<T>>(
         advance::<S, F>(
             &mut parts,
             beside.one_another(block, step, block.len().div_ceil(step)),
+            PAGE / size_of::<T>(),
         );
         let extreme = joined::<S, F>(parts);
         if best.is_none_or(|(best, _)| F::beats(extreme, best)) {
@@ -110,12 +111,22 @@ fn best_of_run<S: Simd, T: Element, F: Extreme<T>>(
         }
     }
     best.map(|(extreme, block)| {
-        let mut candidates = run[block * BLOCK * step..].iter().step_by(step);
-        let at = candidates.position(|&x| F::is(x, extreme));
-        (
-            extreme,
-            block * BLOCK + at.expect("the extreme is one of them"),
-        )
+        let candidates = &run[block * BLOCK * step..];
+        let is_extreme = |x: T| F::is(x, extreme);
+        // PERF: many neighbours are compared by one instruction.
+        let passed = match step {
+            1 => {
+                let chunks = candidates.as_chunks::<LANES>().0;
+                let holds =
+                    |chunk: &[T; LANES]| chunk.iter().fold(false, |any, &x| any | is_extreme(x));
+                chunks.iter().take_while(|chunk| !holds(chunk)).count() * LANES
+            }
+            _ => 0,
+        };
+        let mut rest = candidates[passed..].iter().step_by(step);
+        let at = rest.position(|&x| is_extreme(x));
+        let at = passed + at.expect("the extreme is one of them");
+        (extreme, block * BLOCK + at)
     })
 }
 

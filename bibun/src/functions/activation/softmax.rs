@@ -294,6 +294,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::functions::{Reduction, logsumexp, softmax_cross_entropy_with};
     use crate::{attempt, gradients};
     use bibun_array::DType;
 
@@ -335,6 +336,55 @@ mod tests {
         );
         let all = softmax(Variable::new([-infinity; 2]), 0);
         assert!(all.to_vec::<f64>().iter().all(|y| y.is_nan()));
+    }
+
+    #[test]
+    fn rows_with_nan_are_nan_in_programs_too() {
+        let (rows, width) = (2048, 64);
+        let special = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 0.0];
+        let values: Vec<f32> = (0..rows * width)
+            .map(|i| match (i / width % 4, i % 13) {
+                (0, 5) => special[i / 13 % 4],
+                (1, 3) if i % 3 == 0 => f32::NAN,
+                (2, _) if i / width % 64 == 2 => special[i / (64 * width) % 3],
+                (_, j) => (i % 101) as f32 * 0.3 - j as f32,
+            })
+            .collect();
+        let x = Variable::new(Array::from_vec(values, [rows, width]));
+        let t = Variable::constant(Array::full([rows], 7_i64));
+        let all = |x: &Variable, t: &Variable| {
+            let losses = softmax_cross_entropy_with(x, t, Reduction::None);
+            let values = [softmax(x, 1), log_softmax(x, 1), logsumexp(x, 1), losses];
+            let slopes = values.each_ref().map(|y| {
+                let dx = gradients(&[&(y * y).sum(..)], &[x]);
+                dx[0].clone().expect("a gradient").reshape([-1])
+            });
+            values.map(|y| y.reshape([-1])).into_iter().chain(slopes)
+        };
+        let bits = |y: Variable| -> Vec<u32> {
+            let y: Vec<f32> = y.to_vec();
+            let same = |y: &f32| if y.is_nan() { 1 } else { y.to_bits() };
+            y.iter().map(same).collect()
+        };
+        // Programs are made when inputs of the same size come again.
+        let mut found = Vec::new();
+        for _ in 0..3 {
+            found = all(&x, &t).map(bits).collect();
+        }
+        let mut expected = vec![Vec::new(); found.len()];
+        for row in 0..rows as i64 {
+            let part = [(row..row + 1).into()];
+            let (x, t) = (x.slice(&part).detach(), t.slice(&part));
+            let x = Variable::new(x.array());
+            for (bits_of, y) in expected.iter_mut().zip(all(&x, &t)) {
+                bits_of.extend(bits(y));
+            }
+        }
+        for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            assert!(found.iter().any(|&y| y == 1), "{i} has no NaN");
+            let wrong = (0..found.len()).find(|&j| found[j] != expected[j]);
+            assert!(wrong.is_none(), "{i}: element {wrong:?}");
+        }
     }
 
     #[test]
