@@ -6,7 +6,7 @@ use super::along::Beside;
 use super::fold::{Fold, Sum};
 use super::{LANES, Plan};
 use crate::cpu::is_plain;
-use crate::storage::list;
+use crate::storage::{PAGE, list, prefetch};
 use crate::{DType, Slice, SliceMut};
 
 /// Takes `count` elements, from position `from` on, into each of the results from `first` on.
@@ -33,7 +33,11 @@ pub(super) fn take<S: Simd, F: Fold>(
             let at = |i: usize| kept.start + run.start + i * run.step as usize;
             let mut i = 0;
             while step == 1 && i + AT_ONCE <= run.len && rows.has_room::<S>() {
-                rows.take_some(std::array::from_fn(|k| &memory[at(i + k)..][..kept.len]));
+                let next = AT_ONCE * run.step as usize;
+                rows.take_some(
+                    std::array::from_fn(|k| &memory[at(i + k)..][..kept.len]),
+                    next,
+                );
                 i += AT_ONCE;
             }
             for i in i..run.len {
@@ -77,16 +81,23 @@ impl<F: Fold> Rows<'_, F> {
         !const { is_plain::<S>() } && F::RUN.is_none_or(|most| self.taken + AT_ONCE <= most)
     }
 
-    /// Takes elements into each result, those of the first row first.
+    /// Takes elements into each result, those of the first row first, and asks for those that are so many
+    /// elements behind them.
     #[inline(always)]
-    fn take_some(&mut self, rows: [&[F::Input]; AT_ONCE]) {
+    fn take_some(&mut self, rows: [&[F::Input]; AT_ONCE], ahead: usize) {
         let (parts, last) = self.parts.as_chunks_mut::<LANES>();
         let count = parts.len();
         let all = rows.map(|row| &row.as_chunks::<LANES>().0[..count]);
+        // PERF: wide rows would push each other out of the cache: each has the same place in its page.
+        let ahead = match size_of::<F::Input>() * ahead > AT_ONCE * PAGE / 2 {
+            true => 0,
+            false => ahead,
+        };
         for (i, parts) in parts.iter_mut().enumerate() {
             let mut own = *parts;
             for row in all {
                 let row = &row[i];
+                prefetch(row, ahead);
                 for lane in 0..LANES {
                     own[lane] = F::add(own[lane], row[lane]);
                 }
@@ -169,7 +180,8 @@ impl<F: Fold> WithSimd for TakeRows<'_, F> {
         let width = rows.parts.len();
         let mut memory = memory;
         while memory.len() >= AT_ONCE * width && rows.has_room::<S>() {
-            rows.take_some(std::array::from_fn(|i| &memory[i * width..][..width]));
+            let next = AT_ONCE * width;
+            rows.take_some(std::array::from_fn(|i| &memory[i * width..][..width]), next);
             memory = &memory[AT_ONCE * width..];
         }
         for row in memory.chunks_exact(width) {
