@@ -159,7 +159,8 @@ fn compute<T: Float>(
         return;
     }
     let copied: Vec<T>;
-    let mut work = if m == 1 || n == 1 {
+    let is_one_row = m == 1 && !(n > 1 && is_outer(k, beta, b));
+    let mut work = if is_one_row || n == 1 {
         // A row is a column of the transposed product.
         let turned = Matrix {
             memory: b.memory,
@@ -335,6 +336,11 @@ impl<'a, T: Float> Part<'a, T> {
     }
 }
 
+/// Whether each element of a product is one product, and rows of it are written as they are read.
+fn is_outer<T: Float>(k: usize, beta: T, b: Matrix<'_, T>) -> bool {
+    k == 1 && beta == T::ZERO && b.column == 1
+}
+
 /// The matrix that begins at an element of another one.
 fn from<T>(matrix: Matrix<'_, T>, start: usize) -> Matrix<'_, T> {
     Matrix {
@@ -364,6 +370,29 @@ impl<T: Float> Matrix<'_, T> {
 }
 
 impl<T: Float> Part<'_, T> {
+    /// Computes an outer product, row by row.
+    // PERF: tiles would write into many pages by turns, for one multiplication each.
+    #[inline(always)]
+    fn outer<S: Simd>(&mut self, simd: S) {
+        let lanes = T::lanes::<S>();
+        let x = &self.b.memory[..self.n];
+        let (whole, rest) = x.split_at(x.len() / lanes * lanes);
+        let (alpha, zero) = (T::splat(simd, self.alpha), T::splat(simd, T::ZERO));
+        for row in 0..self.out.count() {
+            let factor = T::splat(simd, self.a.at(row, 0));
+            // A sum of one product, as in tiles.
+            let product = |x| T::multiply(simd, alpha, T::multiply_add(simd, factor, x, zero));
+            let out = self.out.some(row, 0, x.len());
+            let (out, last) = out.split_at_mut(whole.len());
+            for (y, x) in out.chunks_exact_mut(lanes).zip(whole.chunks_exact(lanes)) {
+                T::store::<S>(y, product(T::load::<S>(x)));
+            }
+            if !rest.is_empty() {
+                T::store_part(simd, last, product(T::load_part(simd, rest)));
+            }
+        }
+    }
+
     /// Computes the transposed product, and then its transpose.
     #[inline(always)]
     fn turned<S: Simd>(&mut self, simd: S) {
@@ -395,6 +424,9 @@ impl<T: Float> WithSimd for &mut Part<'_, T> {
     type Output = ();
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
+        if is_outer(self.k, self.beta, self.b) {
+            return self.outer(simd);
+        }
         let is_new = self.beta == T::ZERO || self.addend.is_some();
         let sizes = [self.out.count(), self.n, self.k];
         match is_new && is_turned::<S, T>(sizes, self.a, self.b) {
