@@ -381,7 +381,7 @@ mod tests {
             }
         }
         for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
-            assert!(found.iter().any(|&y| y == 1), "{i} has no NaN");
+            assert!(found.contains(&1), "{i} has no NaN");
             let wrong = (0..found.len()).find(|&j| found[j] != expected[j]);
             assert!(wrong.is_none(), "{i}: element {wrong:?}");
         }
