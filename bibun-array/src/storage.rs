@@ -23,10 +23,13 @@ use crate::{DType, Element, Error, Scalar, Slice, SliceMut, raise};
 #[repr(C, align(64))]
 struct Line([u8; 64]);
 
-const LINE: usize = size_of::<Line>();
+/// The bytes that come from memory together.
+pub(crate) const LINE: usize = size_of::<Line>();
 
-/// The bytes of a page of memory, at whose end processors stop to look ahead by themselves.
-pub(crate) const PAGE: usize = 4096;
+/// The number of elements in a page of memory, at whose end processors stop to look ahead by themselves.
+pub(crate) const fn page<T>() -> usize {
+    4096 / size_of::<T>()
+}
 
 /// Asks for as many elements so many elements behind some that are read, so that they are in the cache
 /// when they are needed.

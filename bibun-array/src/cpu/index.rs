@@ -14,7 +14,7 @@ use super::worth_threads;
 use crate::device::Complaint;
 use crate::dtype::with_word;
 use crate::shape::Layout;
-use crate::storage::{PAGE, Word, prefetch, reserved};
+use crate::storage::{LINE, Word, page, prefetch, reserved};
 use crate::{Array, Element, Scalar, Scatter, Shape, raise};
 
 /// From this many elements on, adding a row takes longer than reading its index once per thread.
@@ -343,9 +343,6 @@ fn bring<T: Copy>(row: &[T], count: usize) {
     }
 }
 
-/// The bytes that come from memory together.
-const LINE: usize = 64;
-
 /// Fewer indices are not worth it to compute their places with vectors.
 const FEW: usize = 64;
 
@@ -373,7 +370,7 @@ impl NullaryFnOnce for &mut Locate<'_> {
     fn call(self) -> bool {
         let size = self.size;
         let (own, others) = self.indices.split_at(self.indices.len().min(AT_ONCE));
-        prefetch(own, PAGE / size_of::<i64>());
+        prefetch(own, page::<i64>());
         let mut is_outside = false;
         for (i, (place, &index)) in self.places.iter_mut().zip(own).enumerate() {
             let from_front = index + if index < 0 { size } else { 0 };

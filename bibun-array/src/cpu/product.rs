@@ -23,6 +23,7 @@ use super::is_plain;
 use super::matmul::{Matrix, MatrixProduct};
 use super::threads::{chunks, for_each};
 use super::tile::{Float, LANES, transposed};
+use crate::storage::LINE;
 
 /// The largest number of products of a sum in one block.
 const DEPTH: usize = 512;
@@ -47,7 +48,6 @@ const FEWEST: usize = 16;
 /// apart.
 const STREAMS: usize = 32;
 const AHEAD: usize = 1 << 10;
-const LINE: usize = 64;
 /// The bytes of a cache in which a line has one place, and the number of lines that share this place.
 const PAGE: usize = 1 << 12;
 const WAYS: usize = 8;

@@ -6,7 +6,7 @@ use super::along::Beside;
 use super::fold::{Fold, Sum};
 use super::{LANES, Plan};
 use crate::cpu::is_plain;
-use crate::storage::{PAGE, list, prefetch};
+use crate::storage::{list, page, prefetch};
 use crate::{DType, Slice, SliceMut};
 
 /// Takes `count` elements, from position `from` on, into each of the results from `first` on.
@@ -89,7 +89,7 @@ impl<F: Fold> Rows<'_, F> {
         let count = parts.len();
         let all = rows.map(|row| &row.as_chunks::<LANES>().0[..count]);
         // PERF: wide rows would push each other out of the cache: each has the same place in its page.
-        let ahead = match size_of::<F::Input>() * ahead > AT_ONCE * PAGE / 2 {
+        let ahead = match ahead > AT_ONCE * page::<F::Input>() / 2 {
             true => 0,
             false => ahead,
         };

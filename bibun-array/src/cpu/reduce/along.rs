@@ -9,7 +9,7 @@ use super::{BLOCK, Fold, LANES};
 use crate::Element;
 use crate::cpu::elementwise::Steps;
 use crate::cpu::is_plain;
-use crate::storage::{PAGE, prefetch};
+use crate::storage::{page, prefetch};
 
 /// The number of results that are folded on one walk over the elements.
 const SIDE: usize = 8;
@@ -88,13 +88,13 @@ pub(super) fn take_row<S: Simd, F: Fold>(row: &[F::Input], total: &mut F::Total)
         Some(most) if row.len() > most * LANES => {
             let mut collected = [F::EMPTY; LANES];
             for run in row.chunks(most * LANES) {
-                advance::<S, F>(black_box(&mut parts), run, PAGE / size_of::<F::Input>());
+                advance::<S, F>(black_box(&mut parts), run, page::<F::Input>());
                 collect::<F>(black_box(&mut collected), black_box(&mut parts));
             }
             *total = F::merge(*total, merged::<S, F>(black_box(&mut collected)));
         }
         _ => {
-            advance::<S, F>(black_box(&mut parts), row, PAGE / size_of::<F::Input>());
+            advance::<S, F>(black_box(&mut parts), row, page::<F::Input>());
             *total = F::collect(*total, joined::<S, F>(parts));
         }
     }
