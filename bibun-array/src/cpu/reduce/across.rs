@@ -3,7 +3,7 @@
 use pulp::{Arch, Simd, WithSimd};
 
 use super::along::Beside;
-use super::fold::{Fold, Sum};
+use super::fold::{Fold, RUN, Sum};
 use super::{LANES, Plan};
 use crate::cpu::is_plain;
 use crate::storage::{list, page, prefetch};
@@ -32,13 +32,10 @@ pub(super) fn take<S: Simd, F: Fold>(
         for run in plan.reduced.runs(from, count) {
             let at = |i: usize| kept.start + run.start + i * run.step as usize;
             let mut i = 0;
-            while step == 1 && i + AT_ONCE <= run.len && rows.has_room::<S>() {
-                let next = AT_ONCE * run.step as usize;
-                rows.take_some(
-                    std::array::from_fn(|k| &memory[at(i + k)..][..kept.len]),
-                    next,
-                );
-                i += AT_ONCE;
+            if step == 1 && const { !is_plain::<S>() } {
+                while i < run.len {
+                    i += rows.take_some(&memory[at(i)..], run.step as usize, run.len - i);
+                }
             }
             for i in i..run.len {
                 rows.take(beside.one_another(&memory[at(i)..], step, kept.len));
@@ -48,9 +45,19 @@ pub(super) fn take<S: Simd, F: Fold>(
     }
 }
 
-/// The number of rows whose elements a part takes one after the other before it is written back.
-// PERF: there is a register for the place of each row; 16 rows take twice as long.
-const AT_ONCE: usize = 8;
+/// The largest number of rows of which a part takes an element before the next part does, so that their lines
+/// stay in the nearest cache.
+const AT_ONCE: usize = RUN;
+
+/// Some rows of elements, and what is asked for behind each.
+struct Block<'a, T> {
+    memory: &'a [T],
+    step: usize,
+    count: usize,
+    ahead: usize,
+    /// Whether parts are collected after these rows.
+    is_full: bool,
+}
 
 /// Neighbouring results, each with its own part.
 pub(super) struct Rows<'a, F: Fold> {
@@ -75,45 +82,68 @@ impl<F: Fold> Rows<'_, F> {
         }
     }
 
-    /// Whether parts may take another [`AT_ONCE`] elements at once before they are collected.
+    /// Takes one element of each of some of `count` rows, which are `step` apart, into each result, those of the
+    /// first row first. Returns the number of these rows.
     #[inline(always)]
-    fn has_room<S: Simd>(&self) -> bool {
-        !const { is_plain::<S>() } && F::RUN.is_none_or(|most| self.taken + AT_ONCE <= most)
+    fn take_some(&mut self, memory: &[F::Input], step: usize, count: usize) -> usize {
+        // PERF: wide rows push each other out of the cache, as each has the same place in its page, so only their
+        // next columns are asked for.
+        let is_wide = step > page::<F::Input>() / 2;
+        let most = if is_wide { AT_ONCE / 2 } else { AT_ONCE };
+        let count = count
+            .min(most)
+            .min(F::RUN.map_or(most, |run| run - self.taken));
+        let block = Block {
+            memory,
+            step,
+            count,
+            ahead: if is_wide { 4 * LANES } else { count * step },
+            is_full: F::RUN == Some(self.taken + count),
+        };
+        let mut at = 0;
+        // Parts of more bytes do not fit the registers of every machine.
+        if const { size_of::<F::Part>() <= size_of::<f32>() } {
+            self.take_columns::<{ 2 * LANES }>(&block, &mut at);
+        }
+        self.take_columns::<LANES>(&block, &mut at);
+        self.take_columns::<{ LANES / 2 }>(&block, &mut at);
+        self.take_columns::<{ LANES / 4 }>(&block, &mut at);
+        self.take_columns::<1>(&block, &mut at);
+        self.taken = match F::RUN {
+            Some(_) if !block.is_full => self.taken + count,
+            _ => 0,
+        };
+        count
     }
 
-    /// Takes elements into each result, those of the first row first, and asks for those that are so many
-    /// elements behind them.
+    /// Takes as many columns as there are, from one on, `WIDTH` at a time. Their parts stay in registers, from
+    /// where they are collected if they are full.
     #[inline(always)]
-    fn take_some(&mut self, rows: [&[F::Input]; AT_ONCE], ahead: usize) {
-        let (parts, last) = self.parts.as_chunks_mut::<LANES>();
-        let count = parts.len();
-        let all = rows.map(|row| &row.as_chunks::<LANES>().0[..count]);
-        // PERF: wide rows would push each other out of the cache: each has the same place in its page.
-        let ahead = match ahead > AT_ONCE * page::<F::Input>() / 2 {
-            true => 0,
-            false => ahead,
-        };
-        for (i, parts) in parts.iter_mut().enumerate() {
+    fn take_columns<const WIDTH: usize>(&mut self, block: &Block<'_, F::Input>, at: &mut usize) {
+        let (parts, _) = self.parts[*at..].as_chunks_mut::<WIDTH>();
+        let (totals, _) = self.totals[*at..].as_chunks_mut::<WIDTH>();
+        for (parts, totals) in parts.iter_mut().zip(totals) {
+            // PERF: a copy that is only indexed by constants stays in registers.
             let mut own = *parts;
-            for row in all {
-                let row = &row[i];
-                prefetch(row, ahead);
-                for lane in 0..LANES {
+            let mut start = *at;
+            for _ in 0..block.count {
+                let row: &[F::Input; WIDTH] = block.memory[start..]
+                    .first_chunk()
+                    .expect("there is an element for each result");
+                prefetch(row, block.ahead);
+                for lane in 0..WIDTH {
                     own[lane] = F::add(own[lane], row[lane]);
                 }
+                start += block.step;
+            }
+            if block.is_full {
+                for lane in 0..WIDTH {
+                    totals[lane] = F::collect(totals[lane], own[lane]);
+                }
+                own = [F::START; WIDTH];
             }
             *parts = own;
-        }
-        for row in rows {
-            for (part, &x) in last.iter_mut().zip(row.as_chunks::<LANES>().1) {
-                *part = F::add(*part, x);
-            }
-        }
-        if let Some(most) = F::RUN {
-            self.taken += AT_ONCE;
-            if self.taken == most {
-                self.collect();
-            }
+            *at += WIDTH;
         }
     }
 
@@ -178,13 +208,14 @@ impl<F: Fold> WithSimd for TakeRows<'_, F> {
         let Self(columns, memory) = self;
         let mut rows = columns.rows();
         let width = rows.parts.len();
-        let mut memory = memory;
-        while memory.len() >= AT_ONCE * width && rows.has_room::<S>() {
-            let next = AT_ONCE * width;
-            rows.take_some(std::array::from_fn(|i| &memory[i * width..][..width]), next);
-            memory = &memory[AT_ONCE * width..];
+        let count = memory.len() / width;
+        let mut i = 0;
+        if const { !is_plain::<S>() } {
+            while i < count {
+                i += rows.take_some(&memory[i * width..], width, count - i);
+            }
         }
-        for row in memory.chunks_exact(width) {
+        for row in memory[i * width..].chunks_exact(width) {
             rows.take(row);
         }
         columns.taken = rows.taken;
