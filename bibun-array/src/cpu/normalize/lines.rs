@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use pulp::NullaryFnOnce;
+use pulp::{Arch, NullaryFnOnce};
 use smallvec::SmallVec;
 
 use super::super::reduce::RUN;
@@ -76,6 +76,11 @@ impl Lines {
         }
     }
 
+    /// Whether lines consist of pieces that are moved together to be summed.
+    pub(super) fn are_of_short_pieces(&self) -> bool {
+        self.pieces > 1 && self.length <= RUNS / 2
+    }
+
     /// The number of a piece of a line, in the order of memory.
     #[inline(always)]
     pub(super) fn number(&self, line: usize, piece: usize) -> usize {
@@ -86,10 +91,9 @@ impl Lines {
     /// The pieces of one line.
     #[inline(always)]
     pub(super) fn pieces<T>(self, x: &[T], line: usize) -> impl Iterator<Item = &[T]> + Clone {
-        (0..self.pieces).map(move |piece| {
-            let start = self.number(line, piece) * self.length;
-            &x[start..start + self.length]
-        })
+        let first = self.number(line, 0) * self.length;
+        let step = self.inner * self.length;
+        (0..self.pieces).map(move |piece| &x[first + piece * step..][..self.length])
     }
 
     /// Fills some lines of `out` at a time, with the chunk of `beside` of the same number. `lines`
@@ -106,28 +110,28 @@ impl Lines {
         if self.pieces == 1 {
             let lines = (chunks(out, self.length * together), beside);
             return for_each(lines, threads, least, &|i, (out, beside)| {
-                each(i * together, SmallVec::from_buf([out]), beside);
+                each(i * together, &mut [out], beside);
             });
         }
-        let mut lines: Vec<Pieces<'_, T>> = Vec::new();
-        lines.resize_with(self.count(), || SmallVec::with_capacity(self.pieces));
-        for (i, piece) in out.chunks_mut(self.length).enumerate() {
-            let outer = i / (self.pieces * self.inner);
-            lines[outer * self.inner + i % self.inner].push(piece);
+        let mut lines: Vec<&mut [T]> = Vec::new();
+        lines.resize_with(self.count() * self.pieces, <&mut [T]>::default);
+        for (i, own) in out.chunks_mut(self.length).enumerate() {
+            let (outer, piece) = (i / self.inner / self.pieces, i / self.inner % self.pieces);
+            lines[(outer * self.inner + i % self.inner) * self.pieces + piece] = own;
         }
-        let lines = (chunks(&mut lines, 1), beside);
+        let lines = (chunks(&mut lines, self.pieces), beside);
         for_each(lines, threads, least, &|i, (out, beside)| {
-            each(i, std::mem::take(&mut out[0]), beside);
+            each(i, out, beside);
         });
     }
 }
 
 /// The parts of the result for some lines: those of one line, or one for neighbouring lines.
-pub(super) type Pieces<'a, T> = SmallVec<[&'a mut [T]; 1]>;
+pub(super) type Pieces<'o, 'a, T> = &'o mut [&'a mut [T]];
 
 /// What is called with the number of the first of some lines, their parts of the result, and what
 /// belongs to them beside.
-type Each<'a, T, B> = dyn Fn(usize, Pieces<'_, T>, B) + Sync + 'a;
+type Each<'a, T, B> = dyn Fn(usize, Pieces<'_, '_, T>, B) + Sync + 'a;
 
 /// Where the scale and the shift of each element are in their array.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -137,6 +141,8 @@ pub(super) struct Pattern {
     /// The sizes of the axes before those of a piece, and their strides in the scale. Neighbours
     /// that one stride serves are merged.
     pub(super) front: SmallVec<[(usize, usize); 2]>,
+    /// Whether all pieces of a line have the scales of the first one.
+    repeats: bool,
 }
 
 impl Pattern {
@@ -144,6 +150,7 @@ impl Pattern {
     /// if within a piece it is anything else than runs of equal elements.
     pub(super) fn of(shape: &Shape, scale: &Shape, lines: Lines) -> Option<Self> {
         let (mut covered, mut run, mut stride) = (1, 1, 1);
+        let mut repeats = true;
         let mut front: SmallVec<[(usize, usize); 2]> = SmallVec::new();
         let axes = (0..shape.rank()).rev().filter(|&axis| shape[axis] != 1);
         for axis in axes {
@@ -157,6 +164,9 @@ impl Pattern {
                 covered *= size;
                 continue;
             }
+            let of_pieces = lines.length * lines.inner;
+            repeats &= is_same || !(of_pieces..of_pieces * lines.pieces).contains(&covered);
+            covered *= size;
             let own = if is_same { 0 } else { stride };
             match front.last_mut() {
                 Some((sizes, inner)) if own == *inner * if is_same { 1 } else { *sizes } => {
@@ -168,7 +178,20 @@ impl Pattern {
                 stride *= size;
             }
         }
-        Some(Self { run, front })
+        Some(Self {
+            run,
+            front,
+            repeats,
+        })
+    }
+
+    /// The pattern of a single scale for all elements.
+    pub(super) fn of_one(lines: Lines) -> Self {
+        Self {
+            run: lines.length,
+            front: SmallVec::new(),
+            repeats: true,
+        }
     }
 
     /// The index of the first scale of a piece, which is numbered in the order of memory.
@@ -180,6 +203,21 @@ impl Pattern {
             piece /= size;
         }
         start
+    }
+
+    /// The indices of the first scales of a line's pieces.
+    #[inline(always)]
+    pub(super) fn starts(&self, lines: Lines, line: usize) -> impl Iterator<Item = usize> {
+        let first = self.start(lines.number(line, 0));
+        (0..lines.pieces).map(move |piece| match self.repeats || piece == 0 {
+            true => first,
+            false => self.start(lines.number(line, piece)),
+        })
+    }
+
+    /// Whether all elements of a line have the same scale, and its pieces are summed together.
+    pub(super) fn is_of_lines(&self, lines: Lines) -> bool {
+        self.repeats && self.run == lines.length && lines.are_of_short_pieces()
     }
 
     /// Whether every element of a line has a scale of its own.
@@ -302,32 +340,85 @@ fn sums_of_pairs<T: Real>(x: &[T], y: &[T], f: impl Fn(T, T) -> [T; 2]) -> [f64;
     total
 }
 
+/// The number of elements of short pieces that are moved together, so that their sums are collected at once.
+const RUNS: usize = RUN * LANES;
+
+/// Calls `each` with the elements at the same positions in the pieces of some lines, moved together.
+#[inline(always)]
+pub(super) fn for_pieces<'a, T: Real, const N: usize>(
+    pieces: impl Iterator<Item = [&'a [T]; N]>,
+    mut each: impl FnMut([&[T]; N]),
+) {
+    let mut memory = [[T::ZERO; RUNS]; N];
+    let mut len = 0;
+    for piece in pieces {
+        let own = piece[0].len();
+        if len + own > RUNS {
+            each(memory.each_ref().map(|memory| &memory[..len]));
+            len = 0;
+        }
+        for (memory, piece) in memory.iter_mut().zip(piece) {
+            memory[len..][..own].copy_from_slice(piece);
+        }
+        len += own;
+    }
+    each(memory.each_ref().map(|memory| &memory[..len]));
+}
+
+/// Computes the sums of two functions of elements at the same position in the short pieces of two lines.
+struct SumsOfPieces<I, F>(I, F);
+
+impl<'a, T, I, F> NullaryFnOnce for SumsOfPieces<I, F>
+where
+    T: Real,
+    I: Iterator<Item = [&'a [T]; 2]>,
+    F: Fn(T, T) -> [T; 2],
+{
+    type Output = [f64; 2];
+
+    #[inline(always)]
+    fn call(self) -> [f64; 2] {
+        let Self(pieces, f) = self;
+        let mut total = [0.0; 2];
+        for_pieces(
+            pieces,
+            #[inline(always)]
+            |[x, y]| {
+                let own = sums_of_pairs(x, y, &f);
+                total = [total[0] + own[0], total[1] + own[1]];
+            },
+        );
+        total
+    }
+}
+
 /// Computes the means and variances of some lines, and their normalised elements.
-pub(super) struct Normalize<'a, 'o, 's, T> {
+pub(super) struct Normalize<'a, 'o, 'p, 's, T> {
     pub(super) rule: Normalization,
     pub(super) lines: Lines,
     pub(super) x: &'a [T],
     pub(super) parameters: Option<Parameters<'a, T>>,
     pub(super) first: usize,
-    pub(super) out: Pieces<'o, T>,
+    pub(super) out: Pieces<'o, 'p, T>,
     pub(super) statistics: &'s mut [[T; 2]],
 }
 
-impl<T: Real> NullaryFnOnce for Normalize<'_, '_, '_, T> {
+impl<T: Real> NullaryFnOnce for Normalize<'_, '_, '_, '_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn call(mut self) {
+    fn call(self) {
         let length = self.lines.length;
         for i in 0..self.statistics.len() {
             let line = self.first + i;
             let pieces = self.lines.pieces(self.x, line);
-            let [mean, variance] = moments_of(self.rule.centered, &InPieces(pieces));
+            let [mean, variance] =
+                moments_of(self.rule.centered, &InPieces::of(self.lines, pieces));
             let factor = T::narrow(1.0 / (variance + self.rule.epsilon).sqrt());
             let mean = T::narrow(mean);
             self.statistics[i] = [mean, T::narrow(variance)];
-            let pieces = self.lines.pieces(self.x, line).enumerate();
-            for (piece, x) in pieces {
+            let mut start = 0;
+            for (piece, x) in self.lines.pieces(self.x, line).enumerate() {
                 let out = &mut self.out[piece][i * length..][..length];
                 let Some(parameters) = self.parameters else {
                     for (x, y) in x.iter().zip(out) {
@@ -335,7 +426,9 @@ impl<T: Real> NullaryFnOnce for Normalize<'_, '_, '_, T> {
                     }
                     continue;
                 };
-                let start = parameters.pattern.start(self.lines.number(line, piece));
+                if piece == 0 || !parameters.pattern.repeats {
+                    start = parameters.pattern.start(self.lines.number(line, piece));
+                }
                 if parameters.pattern.is_vector(self.lines) {
                     let scales = &parameters.scale[start..start + length];
                     match parameters.shift {
@@ -475,17 +568,24 @@ impl<T: Real> NullaryFnOnce for GradientOfVectors<'_, '_, '_, T> {
     }
 }
 
-/// The gradient where neighbours have the same scale. What each run of neighbours contributes to the
-/// gradients of scales and of shifts is written in the order of lines.
-pub(super) struct GradientOfRuns<'a, 'o, 'c, T> {
+/// The gradient where neighbours have the same scale. What each run of neighbours, or each line of one scale,
+/// contributes to the gradients of scales and of shifts is written in the order of lines.
+pub(super) struct GradientOfRuns<'a, 'o, 'p, 'c, T> {
     pub(super) gradient: Gradient<'a, T>,
     pub(super) first: usize,
     pub(super) count: usize,
-    pub(super) out: Pieces<'o, T>,
+    pub(super) out: Pieces<'o, 'p, T>,
     pub(super) contributions: &'c mut [[f64; 2]],
 }
 
-impl<T: Real> NullaryFnOnce for GradientOfRuns<'_, '_, '_, T> {
+/// A cotangent, and its product with the normalised element.
+#[inline(always)]
+fn along<T: Real>(line: Line<T>) -> impl Fn(T, T) -> [T; 2] + Copy {
+    #[inline(always)]
+    move |x, gy| [gy, gy * line.normal(x)]
+}
+
+impl<T: Real> NullaryFnOnce for GradientOfRuns<'_, '_, '_, '_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -494,45 +594,49 @@ impl<T: Real> NullaryFnOnce for GradientOfRuns<'_, '_, '_, T> {
             gradient,
             first,
             count,
-            mut out,
+            out,
             contributions,
         } = self;
-        let (lines, parameters) = (gradient.lines, gradient.parameters);
-        let length = lines.length;
-        let run = parameters.map_or(length, |parameters| parameters.pattern.run);
-        let one = [T::ONE];
-        let scales = |line: usize, piece: usize| match parameters {
-            Some(parameters) => {
-                let start = parameters.pattern.start(lines.number(line, piece));
-                &parameters.scale[start..start + length / run]
-            }
-            None => &one[..],
+        let (lines, length) = (gradient.lines, gradient.lines.length);
+        let (one, unscaled) = ([T::ONE], Pattern::of_one(lines));
+        let (pattern, scale) = match gradient.parameters {
+            Some(parameters) => (parameters.pattern, parameters.scale),
+            None => (&unscaled, &one[..]),
+        };
+        let run = pattern.run;
+        let scales = |line: usize| {
+            let starts = pattern.starts(lines, line);
+            starts.map(|start| &scale[start..start + length / run])
         };
         let mut contributions = contributions.iter_mut();
         for i in 0..count {
             let at = first + i;
             let line = gradient.line(at);
-            let mut total = [0.0; 2];
             let pieces = (lines.pieces(gradient.x, at)).zip(lines.pieces(gradient.gy, at));
-            for (piece, (x, gy)) in pieces.clone().enumerate() {
-                let runs = x.chunks(run).zip(gy.chunks(run));
-                for ((x, gy), scale) in runs.zip(scales(at, piece)) {
-                    let [all, along] = sums_of_pairs(
-                        x,
-                        gy,
-                        #[inline(always)]
-                        |x, gy| [gy, gy * line.normal(x)],
-                    );
-                    *contributions.next().expect("one for each run") = [along, all];
-                    let scale = scale.wide();
-                    total = [total[0] + scale * all, total[1] + scale * along];
+            let mut total = [0.0; 2];
+            let mut contribute = |scale: T, [all, along]: [f64; 2]| {
+                *contributions.next().expect("one for each scale") = [along, all];
+                let scale = scale.wide();
+                total = [total[0] + scale * all, total[1] + scale * along];
+            };
+            let f = along(line);
+            if pattern.is_of_lines(lines) {
+                let scale = scale[pattern.start(lines.number(at, 0))];
+                let pairs = pieces.clone().map(|(x, gy)| [x, gy]);
+                contribute(scale, Arch::new().dispatch(SumsOfPieces(pairs, f)));
+            } else {
+                for ((x, gy), scales) in pieces.clone().zip(scales(at)) {
+                    let runs = x.chunks(run).zip(gy.chunks(run));
+                    for ((x, gy), scale) in runs.zip(scales) {
+                        contribute(*scale, sums_of_pairs(x, gy, f));
+                    }
                 }
             }
             let [slope, shift] = line.tilt(lines.size(), total);
-            for (piece, (x, gy)) in pieces.enumerate() {
-                let out = &mut out[piece][i * length..][..length];
+            for (((x, gy), scales), out) in pieces.zip(scales(at)).zip(&mut *out) {
+                let out = &mut out[i * length..][..length];
                 let runs = x.chunks(run).zip(gy.chunks(run)).zip(out.chunks_mut(run));
-                for (((x, gy), out), scale) in runs.zip(scales(at, piece)) {
+                for (((x, gy), out), scale) in runs.zip(scales) {
                     for ((x, gy), gx) in x.iter().zip(gy).zip(out) {
                         *gx = *gy * *scale * line.factor + (line.normal(*x) * slope + shift);
                     }

@@ -361,19 +361,14 @@ fn gradient_of_floats<T: Real>(
         let mut contributions = list(T::ZERO, lines.count().div_ceil(together) * 2 * length);
         gx = Array::filled_by(x.shape().clone(), |out: &mut [T]| {
             let contributions = chunks(&mut contributions, 2 * length);
-            lines.fill(
-                out,
-                together,
-                contributions,
-                &|first, mut out, contribution| {
-                    Arch::new().dispatch(GradientOfVectors {
-                        gradient,
-                        first,
-                        out: out[0],
-                        contribution,
-                    });
-                },
-            );
+            lines.fill(out, together, contributions, &|first, out, contribution| {
+                Arch::new().dispatch(GradientOfVectors {
+                    gradient,
+                    first,
+                    out: out[0],
+                    contribution,
+                });
+            });
         });
         for (i, contribution) in contributions.chunks(2 * length).enumerate() {
             let start = pattern.start(i * together);
@@ -384,9 +379,15 @@ fn gradient_of_floats<T: Real>(
             }
         }
     } else {
-        let run = parameters.map_or(lines.length, |parameters| parameters.pattern.run);
-        let (together, runs) = (lines.together(), lines.length / run);
-        let each = lines.pieces * runs;
+        let unscaled = Pattern::of_one(lines);
+        let pattern = arrangement.pattern.as_ref().unwrap_or(&unscaled);
+        let (together, runs) = (lines.together(), lines.length / pattern.run);
+        let parts = if pattern.is_of_lines(lines) {
+            1
+        } else {
+            lines.pieces
+        };
+        let each = parts * runs;
         let mut contributions = list([0.0_f64; 2], lines.count() * each);
         gx = Array::filled_by(x.shape().clone(), |out: &mut [T]| {
             let contributions = chunks(&mut contributions, together * each);
@@ -407,7 +408,7 @@ fn gradient_of_floats<T: Real>(
         });
         if let Some(pattern) = &arrangement.pattern {
             for (i, contributions) in contributions.chunks(runs).enumerate() {
-                let start = pattern.start(lines.number(i / lines.pieces, i % lines.pieces));
+                let start = pattern.start(lines.number(i / parts, i % parts));
                 for (sum, contribution) in sums[start..start + runs].iter_mut().zip(contributions) {
                     *sum = [sum[0] + contribution[0], sum[1] + contribution[1]];
                 }

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::super::threads::{chunks, for_each};
 use super::super::worth_threads;
 use super::columns::Columns;
-use super::lines::{FEW, Lines, SHARE, sums};
+use super::lines::{FEW, Lines, SHARE, for_pieces, sums};
 use super::{Arrangement, Real, ordered, put_back, spread};
 use crate::Array;
 use crate::dtype::with_float;
@@ -91,7 +91,10 @@ impl<T: Real> NullaryFnOnce for Moments<'_, '_, T> {
     #[inline(always)]
     fn call(self) {
         for (i, out) in self.out.iter_mut().enumerate() {
-            *out = moments_of(true, &InPieces(self.lines.pieces(self.x, self.first + i)));
+            *out = moments_of(
+                true,
+                &InPieces::of(self.lines, self.lines.pieces(self.x, self.first + i)),
+            );
         }
     }
 }
@@ -108,28 +111,64 @@ pub(super) trait Elements<'a, T: Real> {
 }
 
 /// A line of pieces.
-pub(super) struct InPieces<I>(pub(super) I);
+pub(super) struct InPieces<I> {
+    pieces: I,
+    are_short: bool,
+}
+
+impl<I> InPieces<I> {
+    #[inline(always)]
+    pub(super) fn of(lines: Lines, pieces: I) -> Self {
+        let are_short = lines.are_of_short_pieces();
+        Self { pieces, are_short }
+    }
+}
 
 impl<'a, T: Real, I: Iterator<Item = &'a [T]> + Clone> Elements<'a, T> for InPieces<I> {
     #[inline(always)]
     fn count(&self) -> usize {
-        self.0.clone().map(<[T]>::len).sum()
+        self.pieces.clone().map(<[T]>::len).sum()
     }
     #[inline(always)]
     fn some(&self) -> &'a [T] {
-        self.0.clone().next().expect("a line has elements")
+        self.pieces.clone().next().expect("a line has elements")
     }
     fn all(&self) -> impl Iterator<Item = f64> + Clone {
-        self.0.clone().flatten().map(|x| x.wide())
+        self.pieces.clone().flatten().map(|x| x.wide())
     }
     #[inline(always)]
     fn sums<S: Real>(&self, origin: S) -> [f64; 2] {
+        if self.are_short {
+            return Arch::new().dispatch(SumsOfPieces(self.pieces.clone(), origin));
+        }
         let mut total = [0.0; 2];
         // PERF: a function that is not inlined, as `fold`, has no wide vectors.
-        for x in self.0.clone() {
+        for x in self.pieces.clone() {
             let [a, b] = sums_of_differences(x, origin);
             total = [total[0] + a, total[1] + b];
         }
+        total
+    }
+}
+
+/// Computes the sums of a line of several short pieces.
+struct SumsOfPieces<I, S>(I, S);
+
+impl<'a, T: Real, S: Real, I: Iterator<Item = &'a [T]>> NullaryFnOnce for SumsOfPieces<I, S> {
+    type Output = [f64; 2];
+
+    #[inline(always)]
+    fn call(self) -> [f64; 2] {
+        let Self(pieces, origin) = self;
+        let mut total = [0.0; 2];
+        for_pieces(
+            pieces.map(|x| [x]),
+            #[inline(always)]
+            |[x]| {
+                let own = sums_of_differences(x, origin);
+                total = [total[0] + own[0], total[1] + own[1]];
+            },
+        );
         total
     }
 }
