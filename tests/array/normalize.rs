@@ -8,7 +8,7 @@ use crate::layouts::message;
 /// A shape, the axes that are normalised, and the axes along which the scale varies.
 type Pattern = (&'static [usize], &'static [isize], &'static [usize]);
 
-const PATTERNS: [Pattern; 23] = [
+const PATTERNS: [Pattern; 28] = [
     // A scale for every element of a row: whole blocks of lines and a rest, one line, short ones.
     (&[300, 301], &[1], &[1]),
     (&[1, 40], &[1], &[1]),
@@ -26,6 +26,12 @@ const PATTERNS: [Pattern; 23] = [
     (&[6, 4, 3, 50], &[2, 3], &[1, 2]),
     (&[6, 4, 50], &[2], &[1]),
     (&[6, 4, 50], &[2], &[]),
+    // Pieces that are moved together to be summed: equal scales in lines, or other ones in each piece.
+    (&[40, 6, 5, 5], &[0, 2, 3], &[1]),
+    (&[3, 40, 6, 25], &[1, 3], &[0, 2]),
+    (&[7, 3, 200], &[0, 2], &[]),
+    (&[40, 6, 25], &[0, 2], &[0]),
+    (&[3, 40, 6, 25], &[1, 3], &[1, 2]),
     // Lines side by side.
     (&[700, 75], &[0], &[1]),
     (&[600, 9], &[0], &[]),
