@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use pulp::{Arch, NullaryFnOnce};
+use pulp::NullaryFnOnce;
 use smallvec::SmallVec;
 
 use super::super::reduce::RUN;
@@ -185,15 +185,6 @@ impl Pattern {
         })
     }
 
-    /// The pattern of a single scale for all elements.
-    pub(super) fn of_one(lines: Lines) -> Self {
-        Self {
-            run: lines.length,
-            front: SmallVec::new(),
-            repeats: true,
-        }
-    }
-
     /// The index of the first scale of a piece, which is numbered in the order of memory.
     #[inline(always)]
     pub(super) fn start(&self, mut piece: usize) -> usize {
@@ -205,19 +196,9 @@ impl Pattern {
         start
     }
 
-    /// The indices of the first scales of a line's pieces.
-    #[inline(always)]
-    pub(super) fn starts(&self, lines: Lines, line: usize) -> impl Iterator<Item = usize> {
-        let first = self.start(lines.number(line, 0));
-        (0..lines.pieces).map(move |piece| match self.repeats || piece == 0 {
-            true => first,
-            false => self.start(lines.number(line, piece)),
-        })
-    }
-
-    /// Whether all elements of a line have the same scale, and its pieces are summed together.
+    /// Whether all elements of a line have the same scale.
     pub(super) fn is_of_lines(&self, lines: Lines) -> bool {
-        self.repeats && self.run == lines.length && lines.are_of_short_pieces()
+        self.repeats && self.run == lines.length
     }
 
     /// Whether every element of a line has a scale of its own.
@@ -363,33 +344,6 @@ pub(super) fn for_pieces<'a, T: Real, const N: usize>(
         len += own;
     }
     each(memory.each_ref().map(|memory| &memory[..len]));
-}
-
-/// Computes the sums of two functions of elements at the same position in the short pieces of two lines.
-struct SumsOfPieces<I, F>(I, F);
-
-impl<'a, T, I, F> NullaryFnOnce for SumsOfPieces<I, F>
-where
-    T: Real,
-    I: Iterator<Item = [&'a [T]; 2]>,
-    F: Fn(T, T) -> [T; 2],
-{
-    type Output = [f64; 2];
-
-    #[inline(always)]
-    fn call(self) -> [f64; 2] {
-        let Self(pieces, f) = self;
-        let mut total = [0.0; 2];
-        for_pieces(
-            pieces,
-            #[inline(always)]
-            |[x, y]| {
-                let own = sums_of_pairs(x, y, &f);
-                total = [total[0] + own[0], total[1] + own[1]];
-            },
-        );
-        total
-    }
 }
 
 /// Computes the means and variances of some lines, and their normalised elements.
@@ -568,21 +522,14 @@ impl<T: Real> NullaryFnOnce for GradientOfVectors<'_, '_, '_, T> {
     }
 }
 
-/// The gradient where neighbours have the same scale. What each run of neighbours, or each line of one scale,
-/// contributes to the gradients of scales and of shifts is written in the order of lines.
+/// The gradient where neighbours have the same scale. What each run of neighbours contributes to the
+/// gradients of scales and of shifts is written in the order of lines.
 pub(super) struct GradientOfRuns<'a, 'o, 'p, 'c, T> {
     pub(super) gradient: Gradient<'a, T>,
     pub(super) first: usize,
     pub(super) count: usize,
     pub(super) out: Pieces<'o, 'p, T>,
     pub(super) contributions: &'c mut [[f64; 2]],
-}
-
-/// A cotangent, and its product with the normalised element.
-#[inline(always)]
-fn along<T: Real>(line: Line<T>) -> impl Fn(T, T) -> [T; 2] + Copy {
-    #[inline(always)]
-    move |x, gy| [gy, gy * line.normal(x)]
 }
 
 impl<T: Real> NullaryFnOnce for GradientOfRuns<'_, '_, '_, '_, T> {
@@ -597,50 +544,93 @@ impl<T: Real> NullaryFnOnce for GradientOfRuns<'_, '_, '_, '_, T> {
             out,
             contributions,
         } = self;
-        let (lines, length) = (gradient.lines, gradient.lines.length);
-        let (one, unscaled) = ([T::ONE], Pattern::of_one(lines));
-        let (pattern, scale) = match gradient.parameters {
-            Some(parameters) => (parameters.pattern, parameters.scale),
-            None => (&unscaled, &one[..]),
-        };
-        let run = pattern.run;
-        let scales = |line: usize| {
-            let starts = pattern.starts(lines, line);
-            starts.map(|start| &scale[start..start + length / run])
+        let (lines, parameters) = (gradient.lines, gradient.parameters);
+        let length = lines.length;
+        let run = parameters.map_or(length, |parameters| parameters.pattern.run);
+        let one = [T::ONE];
+        let scales = |line: usize, piece: usize| match parameters {
+            Some(parameters) => {
+                let start = parameters.pattern.start(lines.number(line, piece));
+                &parameters.scale[start..start + length / run]
+            }
+            None => &one[..],
         };
         let mut contributions = contributions.iter_mut();
         for i in 0..count {
             let at = first + i;
             let line = gradient.line(at);
-            let pieces = (lines.pieces(gradient.x, at)).zip(lines.pieces(gradient.gy, at));
             let mut total = [0.0; 2];
-            let mut contribute = |scale: T, [all, along]: [f64; 2]| {
-                *contributions.next().expect("one for each scale") = [along, all];
-                let scale = scale.wide();
-                total = [total[0] + scale * all, total[1] + scale * along];
-            };
-            let f = along(line);
-            if pattern.is_of_lines(lines) {
-                let scale = scale[pattern.start(lines.number(at, 0))];
-                let pairs = pieces.clone().map(|(x, gy)| [x, gy]);
-                contribute(scale, Arch::new().dispatch(SumsOfPieces(pairs, f)));
-            } else {
-                for ((x, gy), scales) in pieces.clone().zip(scales(at)) {
-                    let runs = x.chunks(run).zip(gy.chunks(run));
-                    for ((x, gy), scale) in runs.zip(scales) {
-                        contribute(*scale, sums_of_pairs(x, gy, f));
-                    }
+            let pieces = (lines.pieces(gradient.x, at)).zip(lines.pieces(gradient.gy, at));
+            for (piece, (x, gy)) in pieces.clone().enumerate() {
+                let runs = x.chunks(run).zip(gy.chunks(run));
+                for ((x, gy), scale) in runs.zip(scales(at, piece)) {
+                    let [all, along] = sums_of_pairs(
+                        x,
+                        gy,
+                        #[inline(always)]
+                        |x, gy| [gy, gy * line.normal(x)],
+                    );
+                    *contributions.next().expect("one for each run") = [along, all];
+                    let scale = scale.wide();
+                    total = [total[0] + scale * all, total[1] + scale * along];
                 }
             }
             let [slope, shift] = line.tilt(lines.size(), total);
-            for (((x, gy), scales), out) in pieces.zip(scales(at)).zip(&mut *out) {
-                let out = &mut out[i * length..][..length];
+            for (piece, (x, gy)) in pieces.enumerate() {
+                let out = &mut out[piece][i * length..][..length];
                 let runs = x.chunks(run).zip(gy.chunks(run)).zip(out.chunks_mut(run));
-                for (((x, gy), out), scale) in runs.zip(scales) {
+                for (((x, gy), out), scale) in runs.zip(scales(at, piece)) {
                     for ((x, gy), gx) in x.iter().zip(gy).zip(out) {
                         *gx = *gy * *scale * line.factor + (line.normal(*x) * slope + shift);
                     }
                 }
+            }
+        }
+    }
+}
+
+/// The gradient of a line of several short pieces that all have the same scale. What it contributes to the gradients of
+/// the scale and of the shift is written beside.
+pub(super) struct GradientOfPieces<'a, 'o, 'p, 'c, T> {
+    pub(super) gradient: Gradient<'a, T>,
+    pub(super) line: usize,
+    pub(super) out: Pieces<'o, 'p, T>,
+    pub(super) contribution: &'c mut [f64; 2],
+}
+
+impl<T: Real> NullaryFnOnce for GradientOfPieces<'_, '_, '_, '_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let (gradient, lines) = (self.gradient, self.gradient.lines);
+        let line = gradient.line(self.line);
+        let scale = gradient.parameters.map_or(T::ONE, |own| {
+            own.scale[own.pattern.start(lines.number(self.line, 0))]
+        });
+        let [x, gy] = [gradient.x, gradient.gy].map(|all| lines.pieces(all, self.line));
+        let pairs = x.zip(gy).map(|(x, gy)| [x, gy]);
+        let mut sums = [0.0; 2];
+        for_pieces(
+            pairs.clone(),
+            #[inline(always)]
+            |[x, gy]| {
+                let [all, along] = sums_of_pairs(
+                    x,
+                    gy,
+                    #[inline(always)]
+                    |x, gy| [gy, gy * line.normal(x)],
+                );
+                sums = [sums[0] + all, sums[1] + along];
+            },
+        );
+        let [all, along] = sums;
+        *self.contribution = [along, all];
+        let sums = sums.map(|sum| scale.wide() * sum);
+        let [slope, shift] = line.tilt(lines.size(), sums);
+        for ([x, gy], out) in pairs.zip(self.out) {
+            for ((x, gy), gx) in x.iter().zip(gy).zip(&mut **out) {
+                *gx = *gy * scale * line.factor + (line.normal(*x) * slope + shift);
             }
         }
     }

@@ -12,7 +12,10 @@ use pulp::Arch;
 use smallvec::SmallVec;
 
 use columns::Columns;
-use lines::{Gradient, GradientOfRuns, GradientOfVectors, Lines, Normalize, Parameters, Pattern};
+use lines::{
+    Gradient, GradientOfPieces, GradientOfRuns, GradientOfVectors, Lines, Normalize, Parameters,
+    Pattern,
+};
 pub(super) use moments::moments;
 
 use super::threads::chunks;
@@ -378,16 +381,31 @@ fn gradient_of_floats<T: Real>(
                 *sum = [sum[0] + gscale.wide(), sum[1] + gshift.wide()];
             }
         }
+    } else if lines.are_of_short_pieces()
+        && (arrangement.pattern.as_ref()).is_none_or(|pattern| pattern.is_of_lines(lines))
+    {
+        let mut contributions = list([0.0_f64; 2], lines.count());
+        gx = Array::filled_by(x.shape().clone(), |out: &mut [T]| {
+            let contributions = chunks(&mut contributions, 1);
+            lines.fill(out, 1, contributions, &|line, out, contribution| {
+                Arch::new().dispatch(GradientOfPieces {
+                    gradient,
+                    line,
+                    out,
+                    contribution: &mut contribution[0],
+                });
+            });
+        });
+        if let Some(pattern) = &arrangement.pattern {
+            for (line, contribution) in contributions.iter().enumerate() {
+                let sum = &mut sums[pattern.start(lines.number(line, 0))];
+                *sum = [sum[0] + contribution[0], sum[1] + contribution[1]];
+            }
+        }
     } else {
-        let unscaled = Pattern::of_one(lines);
-        let pattern = arrangement.pattern.as_ref().unwrap_or(&unscaled);
-        let (together, runs) = (lines.together(), lines.length / pattern.run);
-        let parts = if pattern.is_of_lines(lines) {
-            1
-        } else {
-            lines.pieces
-        };
-        let each = parts * runs;
+        let run = parameters.map_or(lines.length, |parameters| parameters.pattern.run);
+        let (together, runs) = (lines.together(), lines.length / run);
+        let each = lines.pieces * runs;
         let mut contributions = list([0.0_f64; 2], lines.count() * each);
         gx = Array::filled_by(x.shape().clone(), |out: &mut [T]| {
             let contributions = chunks(&mut contributions, together * each);
@@ -408,7 +426,7 @@ fn gradient_of_floats<T: Real>(
         });
         if let Some(pattern) = &arrangement.pattern {
             for (i, contributions) in contributions.chunks(runs).enumerate() {
-                let start = pattern.start(lines.number(i / parts, i % parts));
+                let start = pattern.start(lines.number(i / lines.pieces, i % lines.pieces));
                 for (sum, contribution) in sums[start..start + runs].iter_mut().zip(contributions) {
                     *sum = [sum[0] + contribution[0], sum[1] + contribution[1]];
                 }
