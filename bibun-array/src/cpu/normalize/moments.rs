@@ -152,6 +152,7 @@ impl<'a, T: Real, I: Iterator<Item = &'a [T]> + Clone> Elements<'a, T> for InPie
 }
 
 /// Computes the sums of a line of several short pieces.
+// PERF: a function of its own, because its loops make those of other lines slower where they are inlined.
 struct SumsOfPieces<I, S>(I, S);
 
 impl<'a, T: Real, S: Real, I: Iterator<Item = &'a [T]>> NullaryFnOnce for SumsOfPieces<I, S> {
