@@ -302,6 +302,14 @@ fn sums_keep_their_error_bound() {
     let largest = bound(&tenths);
     let sum = Array::from(tenths).sum(..).item::<f32>();
     assert!((f64::from(sum) - exact).abs() <= largest, "{sum}");
+    // The same where neighbouring results take runs of fewer rows than a part has elements.
+    let tenths = vec![0.1f32; 10_000];
+    let largest = bound(&tenths);
+    let x = Array::from(vec![0.1f32; 2000 * 3 * 5 * 70]).reshape([2000, 3, 5, 70]);
+    for sum in x.sum([0, 2]).to_vec::<f64>() {
+        let error = sum - f64::from(0.1f32) * 1e4;
+        assert!(error.abs() <= largest, "{sum}");
+    }
     // The mean is far from zero, the variance is not lost.
     let far = Array::from(
         (0..1000)
