@@ -38,7 +38,7 @@ pub(crate) use fused::Fused;
 pub use interpreter::interpreted;
 pub(crate) use join::Join;
 pub(crate) use program::Program;
-pub(crate) use rows::{RowSource, RowStep, RowValue, RowWork, Rows};
+pub(crate) use rows::{RowSource, RowStep, RowValue, RowWork, Rows, Widths};
 pub(crate) use threads::{chunks, for_each};
 pub(crate) use tile::Float;
 

@@ -20,8 +20,12 @@ use crate::storage::Buffer;
 use crate::waiting::shared;
 use crate::{Array, DType, Slice, SliceMut};
 
-/// The most elements of the widest value that are computed at a time: more do not stay in the cache.
+/// The most elements at a time of the widest rows that are kept for another step: more do not stay in the cache.
 const BLOCK: usize = 1 << 15;
+
+/// The most elements at a time of the widest rows, if fewer of them are kept: each block begins anew to ask for
+/// memory, and threads share blocks.
+const FAR_BLOCK: usize = 1 << 18;
 
 /// The number of blocks for which fewer elements are computed at a time, so that threads share them, but no
 /// fewer than [`LEAST_BLOCK`].
@@ -79,7 +83,7 @@ pub(crate) struct RowStep {
 }
 
 /// Where an input of a step comes from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum RowSource {
     /// The value with this number, in the same rows.
     Value(usize),
@@ -97,11 +101,21 @@ pub(crate) struct RowValue {
     pub(crate) is_output: bool,
 }
 
+/// The number of elements in some of the rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Widths {
+    /// In the widest that is read.
+    pub(crate) read: usize,
+    /// In the widest that several steps read or compute.
+    pub(crate) kept: usize,
+}
+
 impl Rows {
-    /// Creates the steps for this number of rows, of which the widest that is read has so many elements.
-    /// `piece` is that of [`column_piece`](super::reduce::column_piece) if columns are summed.
+    /// Creates the steps for this number of rows. `piece` is that of
+    /// [`column_piece`](super::reduce::column_piece) if columns are summed.
     pub(crate) fn new(
-        [rows, widest]: [usize; 2],
+        rows: usize,
+        Widths { read, kept }: Widths,
         piece: Option<usize>,
         values: Vec<RowValue>,
         steps: Vec<RowStep>,
@@ -134,7 +148,7 @@ impl Rows {
         let widths = values.iter().map(|value| value.width);
         let mut plan = Self {
             rows,
-            widest: widths.chain([widest, 1]).max().expect("there is one"),
+            widest: widths.chain([read, 1]).max().expect("there is one"),
             block: 1,
             piece: 1,
             outputs: outputs.collect(),
@@ -143,8 +157,8 @@ impl Rows {
             steps,
             read_as_rows,
         };
-        let share = (rows * plan.widest / BLOCKS).clamp(LEAST_BLOCK, BLOCK);
-        plan.block = (share / plan.widest).clamp(1, piece.unwrap_or(rows));
+        let share = (rows * plan.widest / BLOCKS).clamp(LEAST_BLOCK, FAR_BLOCK) / plan.widest;
+        plan.block = share.min(BLOCK / kept).clamp(1, piece.unwrap_or(rows));
         let at_once = plan.steps.iter().filter_map(|step| match &step.work {
             RowWork::Convolution(convolution) => Some(convolution.at_once()),
             _ => None,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::Planned;
 use crate::cpu::{
-    ConvolutionRows, Fused, RowSource, RowStep, RowValue, RowWork, Rows, matmul, reduce,
+    ConvolutionRows, Fused, RowSource, RowStep, RowValue, RowWork, Rows, Widths, matmul, reduce,
 };
 use crate::formula::Target;
 use crate::shape::Layout;
@@ -403,15 +403,50 @@ impl Table {
             .iter()
             .filter(|step| !matches!(step.work, RowWork::Pass(_)));
         let read = reduced.map(|step| width_of(step.inputs[0])).max();
-        let size = [self.rows, read.unwrap_or(1)];
         let steps = with_folds(steps, &values, self.rows, &width_of);
+        let widths = Widths {
+            read: read.unwrap_or(1),
+            kept: widest_kept(&steps, &operands, &width_of),
+        };
         Planned::Rows {
-            rows: Box::new(Rows::new(size, self.piece, values, steps)),
+            rows: Box::new(Rows::new(self.rows, widths, self.piece, values, steps)),
             items,
             operands,
             outputs,
         }
     }
+}
+
+/// The number of elements in the widest row that several steps read or compute, or 1.
+fn widest_kept(
+    steps: &[RowStep],
+    operands: &[Operand],
+    width_of: &dyn Fn(RowSource) -> usize,
+) -> usize {
+    // Windows on the same memory count as one.
+    let whole = |source: RowSource| match source {
+        RowSource::Array(array) => {
+            let slot = operands[array].slot();
+            let first = operands
+                .iter()
+                .position(|operand| slot.is_some() && operand.slot() == slot);
+            RowSource::Array(first.unwrap_or(array))
+        }
+        RowSource::Value(value) => RowSource::Value(value),
+    };
+    let mut touched: HashMap<RowSource, usize> = HashMap::new();
+    for step in steps {
+        let read = step.inputs.iter().map(|&source| whole(source));
+        let made = step.outputs.iter().map(|&value| RowSource::Value(value));
+        for source in read.chain(made).collect::<HashSet<RowSource>>() {
+            *touched.entry(source).or_default() += 1;
+        }
+    }
+    let kept = touched.into_iter().filter(|&(_, steps)| steps > 1);
+    kept.map(|(source, _)| width_of(source))
+        .max()
+        .unwrap_or(1)
+        .max(1)
 }
 
 /// The steps with sums and extremes of rows in the passes that compute these rows, where there is machine

@@ -101,13 +101,15 @@ impl<F: Fold> Rows<'_, F> {
             is_full: F::RUN == Some(self.taken + count),
         };
         let mut at = 0;
-        // Parts of more bytes do not fit the registers of every machine.
-        if const { size_of::<F::Part>() <= size_of::<f32>() } {
+        // Parts of more bytes do not fit the registers of every machine. What is rare is not worth the code.
+        if const { size_of::<F::Part>() <= size_of::<f32>() && !F::SELDOM } {
             self.take_columns::<{ 2 * LANES }>(&block, &mut at);
         }
         self.take_columns::<LANES>(&block, &mut at);
-        self.take_columns::<{ LANES / 2 }>(&block, &mut at);
-        self.take_columns::<{ LANES / 4 }>(&block, &mut at);
+        if const { !F::SELDOM } {
+            self.take_columns::<{ LANES / 2 }>(&block, &mut at);
+            self.take_columns::<{ LANES / 4 }>(&block, &mut at);
+        }
         self.take_columns::<1>(&block, &mut at);
         self.taken = match F::RUN {
             Some(_) if !block.is_full => self.taken + count,

@@ -21,9 +21,8 @@ const AWAKE: Duration = Duration::from_millis(1);
 /// The time that it takes to wake a thread.
 const WAKING: Duration = Duration::from_micros(50);
 
-/// Pauses between two looks, and turns of these before other threads get the processor.
-const PAUSES: usize = 16;
-const LOOKS: usize = 64;
+/// Looks, with a pause after each, before other threads get the processor.
+const LOOKS: usize = 1024;
 
 thread_local! {
     /// Whether this thread does a share of some work.
@@ -206,7 +205,7 @@ fn wait_until(holds: impl Fn() -> bool, most: Option<Duration>) -> bool {
             if holds() {
                 return true;
             }
-            (0..PAUSES).for_each(|_| spin_loop());
+            spin_loop();
         }
         if let Some(most) = most
             && start.get_or_insert_with(Instant::now).elapsed() > most
