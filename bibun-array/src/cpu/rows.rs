@@ -45,7 +45,8 @@ pub(crate) struct Rows {
     widest: usize,
     /// The number of rows that go through all steps together.
     block: usize,
-    /// The number of rows whose columns are summed before the sums are merged with those of others.
+    /// The number of rows that a thread takes at a time if there are several. The columns of as many rows are
+    /// summed before the sums are merged with those of others, by a single thread, too.
     piece: usize,
     values: Vec<RowValue>,
     /// Whether a step computes the value, which else is left out.
@@ -157,20 +158,25 @@ impl Rows {
             steps,
             read_as_rows,
         };
-        let share = (rows * plan.widest / BLOCKS).clamp(LEAST_BLOCK, FAR_BLOCK) / plan.widest;
-        plan.block = share.min(BLOCK / kept).clamp(1, piece.unwrap_or(rows));
+        let most = (FAR_BLOCK / plan.widest).min(BLOCK / kept);
+        let most = most.clamp(1, piece.unwrap_or(rows));
+        let share = (rows * plan.widest / BLOCKS).max(LEAST_BLOCK) / plan.widest;
+        let share = share.clamp(1, most);
         let at_once = plan.steps.iter().filter_map(|step| match &step.work {
             RowWork::Convolution(convolution) => Some(convolution.at_once()),
             _ => None,
         });
         // Each convolution takes whole groups of its examples, but for the last ones of all.
         let together = at_once.reduce(least_common_multiple);
-        if let Some(together) = together {
-            plan.block = plan.block.next_multiple_of(together).min(rows);
+        (plan.block, plan.piece) = if let Some(together) = together {
+            let block = share.next_multiple_of(together).min(rows);
+            (block, piece.unwrap_or(block))
         } else if plan.products() > 0 {
-            plan.block = matmul::block_of_rows(plan.block, rows).min(piece.unwrap_or(rows));
-        }
-        plan.piece = piece.unwrap_or(plan.block);
+            let block = matmul::block_of_rows(share, rows).min(piece.unwrap_or(rows));
+            (block, piece.unwrap_or(block))
+        } else {
+            (most, piece.unwrap_or(share))
+        };
         plan
     }
 
@@ -201,21 +207,25 @@ impl Rows {
         let outs = outs.filter(|(_, value)| value.width > 0);
         let outs =
             outs.filter_map(|(buffer, value)| Some((buffer.as_mut()?.as_mut_run(), value.width)));
-        let parts = Pieces {
-            outs: outs.collect(),
-            piece: self.piece,
-            rows: self.rows,
-        };
-        let mut sums: Vec<Vec<ColumnSums>> = (0..self.rows.div_ceil(self.piece))
-            .map(|_| self.sums().map(|(_, sum)| sum).collect())
-            .collect();
         let elements = self.rows * (self.widest + self.products() / PRODUCTS);
         let threads = elements >= PARALLEL && rayon::current_num_threads() > 1;
+        let piece = match threads || self.sums().next().is_some() {
+            true => self.piece,
+            false => self.rows,
+        };
+        let parts = Pieces {
+            outs: outs.collect(),
+            piece,
+            rows: self.rows,
+        };
+        let mut sums: Vec<Vec<ColumnSums>> = (0..self.rows.div_ceil(piece))
+            .map(|_| self.sums().map(|(_, sum)| sum).collect())
+            .collect();
         let per_piece = (parts, chunks(&mut sums, 1));
         for_each_run(per_piece, threads, 1, &|first, run| {
-            let mut scratch = Scratch::new(self, arrays, weights);
-            for_each_of(first, run, &mut |piece, (outs, sums)| {
-                scratch.piece(piece * self.piece, outs, &mut sums[0]);
+            let mut scratch = Scratch::new(self, piece, arrays, weights);
+            for_each_of(first, run, &mut |number, (outs, sums)| {
+                scratch.piece(number * piece, outs, &mut sums[0]);
             });
         });
         let (merged, others) = sums.split_at_mut(1);
@@ -314,6 +324,9 @@ impl fmt::Display for Rows {
 /// The memory of the values of a block.
 struct Scratch<'a> {
     plan: &'a Rows,
+    /// The number of rows in a piece, and of those that go through all steps together.
+    piece: usize,
+    block: usize,
     arrays: &'a [Array],
     /// The weights of each step that is a convolution, and its own memory.
     weights: &'a [Option<convolution::Weights>],
@@ -325,16 +338,18 @@ struct Scratch<'a> {
 impl<'a> Scratch<'a> {
     fn new(
         plan: &'a Rows,
+        piece: usize,
         arrays: &'a [Array],
         weights: &'a [Option<convolution::Weights>],
     ) -> Self {
+        let block = plan.block.min(piece);
         let buffers = plan
             .values
             .iter()
             .zip(plan.outputs.iter().zip(&plan.is_made))
             .map(|(value, (output, is_made))| {
                 let is_own = output.is_none() || value.width == 1;
-                (is_own && *is_made).then(|| Buffer::of(value.dtype, plan.block * value.width))
+                (is_own && *is_made).then(|| Buffer::of(value.dtype, block * value.width))
             });
         let convolutions = plan.steps.iter().map(|step| match &step.work {
             RowWork::Convolution(own) => own.scratch(plan.values[step.outputs[0]].dtype),
@@ -342,6 +357,8 @@ impl<'a> Scratch<'a> {
         });
         Self {
             plan,
+            piece,
+            block,
             arrays,
             weights,
             convolutions: convolutions.collect(),
@@ -352,9 +369,9 @@ impl<'a> Scratch<'a> {
     /// Computes the rows of a piece, whose first one is `start`.
     fn piece(&mut self, start: usize, mut outs: Vec<SliceMut<'_>>, sums: &mut [ColumnSums]) {
         let plan = self.plan;
-        let count = plan.piece.min(plan.rows - start);
-        for done in (0..count).step_by(plan.block) {
-            let rows = plan.block.min(count - done);
+        let count = self.piece.min(plan.rows - start);
+        for done in (0..count).step_by(self.block) {
+            let rows = self.block.min(count - done);
             let mut block: SmallVec<[SliceMut<'_>; 4]> = outs
                 .iter_mut()
                 .map(|out| {
