@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use crate::call::calling;
-use crate::cpu::{chunks, for_each, worth_threads};
+use crate::cpu::{Sharing, chunks, for_each};
 use crate::device::{Device, Memory, uploaded};
 use crate::dtype::{with_dtype, with_word};
 use crate::error::allocating;
@@ -741,7 +741,7 @@ impl Array {
     pub(crate) fn spread<W: Word>(&self, word: W) -> Self {
         Self::moved(self.dtype, self.shape().clone(), |out: &mut [W]| {
             // About the bytes that are written in a nanosecond, and those of a part.
-            let threads = worth_threads(size_of_val(out) / 16);
+            let threads = Sharing::of(size_of_val(out) / 16);
             let part = (1 << 17) / size_of::<W>();
             for_each(chunks(out, part), threads, 1, &|_, out| out.fill(word));
         })

@@ -8,7 +8,7 @@
 use pulp::{Arch, NullaryFnOnce};
 use smallvec::SmallVec;
 
-use super::threads::{chunks, for_each};
+use super::threads::{Chunks, Sharing, chunks, for_each, for_each_run};
 use super::{pass, worth_threads};
 use crate::conversion::convert;
 use crate::dtype::{with_dtype, with_word};
@@ -26,6 +26,17 @@ const LONG_RUN: usize = 4096;
 pub(super) const FAR: usize = 1 << 22;
 /// Below this many elements, another thread costs more than it helps.
 pub(super) const PARALLEL: usize = 1 << 15;
+/// From this many elements on, it helps the fastest kernel, too.
+const SURELY_PARALLEL: usize = 1 << 18;
+
+/// How threads share a computation at so many elements.
+pub(super) fn sharing(elements: usize) -> Sharing {
+    match elements {
+        ..PARALLEL => Sharing::Never,
+        ..SURELY_PARALLEL => Sharing::IfSlow,
+        _ => Sharing::Always,
+    }
+}
 
 /// Computes `kernel` over inputs of one shape.
 pub(super) fn elementwise(kernel: &Kernel, inputs: &mut [Array]) -> Array {
@@ -408,18 +419,19 @@ impl<'a> Plan<'a> {
     }
 
     fn fill(&self, out: SliceMut<'_>) {
-        if out.len() < PARALLEL || rayon::current_num_threads() == 1 {
+        let sharing = sharing(out.len());
+        if sharing == Sharing::Never || rayon::current_num_threads() == 1 {
             return self.fill_from(0, out);
         }
         // Elementwise results do not depend on how the work is split.
         let share = out
             .len()
-            .div_ceil(4 * rayon::current_num_threads())
+            .div_ceil(16 * rayon::current_num_threads())
             .next_multiple_of(RUN);
         with_dtype!(out.dtype(), T => {
             let out = T::from_slice_mut(out).expect("its dtype was asked for");
-            for_each(chunks(out, share), true, 1, &|i, chunk| {
-                self.fill_from(i * share, T::to_slice_mut(chunk));
+            for_each_run(chunks(out, share), sharing, 1, &|first, run| {
+                self.fill_from(first * share, T::to_slice_mut(run.one()));
             });
         });
     }

@@ -6,7 +6,7 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
-use super::elementwise::{Input, PARALLEL, Places, RUN, Scratch, Source, Steps, Walk};
+use super::elementwise::{Input, PARALLEL, Places, RUN, Scratch, Source, Steps, Walk, sharing};
 use super::interpreter::{Interpreter, is_alone};
 use super::threads::{Chunks, for_each_run};
 use crate::assembler::{Code, Place, Read};
@@ -322,13 +322,12 @@ impl Fused {
         let row = self.row.map_or(RUN, |row| row.len);
         let parts = Parts {
             outs,
-            len: row * (PARALLEL / 4).div_ceil(row),
+            len: row * (PARALLEL / 16).div_ceil(row),
             size: self.size,
         };
-        let threads = self.size >= PARALLEL && rayon::current_num_threads() > 1;
         let len = parts.len;
         // PERF: neighbouring parts are one call of machine code, which takes a third of a microsecond.
-        for_each_run(parts, threads, 1, &|first, run| {
+        for_each_run(parts, sharing(self.size), 1, &|first, run| {
             self.fill_from(first * len, inputs, &mut run.one());
         });
     }

@@ -9,8 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pulp::{Arch, NullaryFnOnce};
 
 use super::elementwise::{PARALLEL, Steps, gather as gather_run};
-use super::threads::{chunks, for_each};
-use super::worth_threads;
+use super::threads::{Sharing, chunks, for_each};
 use crate::device::Complaint;
 use crate::dtype::with_word;
 use crate::shape::Layout;
@@ -63,7 +62,7 @@ pub(super) fn check(x: &Array, bounds: Range<i64>, complaint: Complaint) {
         None => x.host_slice::<i64>(),
     };
     let mut is_outside = vec![false; elements.len().div_ceil(PARALLEL)];
-    let threads = worth_threads(elements.len() / 4);
+    let threads = Sharing::of(elements.len() / 4);
     for_each(chunks(&mut is_outside, 1), threads, 1, &|i, is_outside| {
         let end = elements.len().min((i + 1) * PARALLEL);
         let part = &elements[i * PARALLEL..end];

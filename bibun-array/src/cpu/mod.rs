@@ -39,7 +39,7 @@ pub use interpreter::interpreted;
 pub(crate) use join::Join;
 pub(crate) use program::Program;
 pub(crate) use rows::{RowSource, RowStep, RowValue, RowWork, Rows, Widths};
-pub(crate) use threads::{chunks, for_each};
+pub(crate) use threads::{Sharing, chunks, for_each};
 pub(crate) use tile::Float;
 
 use crate::complex::by_parts;
@@ -480,7 +480,7 @@ fn dispatch_seldom<Op: WithSimd>(op: Op) -> Op::Output {
 /// Whether work of about this many nanoseconds on one thread gains from several. Sharing it costs a
 /// microsecond or two.
 pub(crate) fn worth_threads(nanoseconds: usize) -> bool {
-    nanoseconds >= 10_000 && rayon::current_num_threads() > 1
+    Sharing::of(nanoseconds) != Sharing::Never && rayon::current_num_threads() > 1
 }
 
 /// The elements under `x`: its memory, or the single value that it repeats.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::convolution::{self, ConvolutionRows};
-use super::elementwise::{Input, PARALLEL};
+use super::elementwise::{Input, sharing};
 use super::fused::Fused;
 use super::matmul;
 use super::reduce::{ColumnSums, reduce_rows};
@@ -45,8 +45,8 @@ pub(crate) struct Rows {
     widest: usize,
     /// The number of rows that go through all steps together.
     block: usize,
-    /// The number of rows that a thread takes at a time if there are several. The columns of as many rows are
-    /// summed before the sums are merged with those of others, by a single thread, too.
+    /// The least number of rows that a thread takes at a time. The columns of as many rows are summed before the
+    /// sums are merged with those of others.
     piece: usize,
     values: Vec<RowValue>,
     /// Whether a step computes the value, which else is left out.
@@ -175,7 +175,7 @@ impl Rows {
             let block = matmul::block_of_rows(share, rows).min(piece.unwrap_or(rows));
             (block, piece.unwrap_or(block))
         } else {
-            (most, piece.unwrap_or(share))
+            (most, piece.unwrap_or(share.div_ceil(4)))
         };
         plan
     }
@@ -207,25 +207,28 @@ impl Rows {
         let outs = outs.filter(|(_, value)| value.width > 0);
         let outs =
             outs.filter_map(|(buffer, value)| Some((buffer.as_mut()?.as_mut_run(), value.width)));
-        let elements = self.rows * (self.widest + self.products() / PRODUCTS);
-        let threads = elements >= PARALLEL && rayon::current_num_threads() > 1;
-        let piece = match threads || self.sums().next().is_some() {
-            true => self.piece,
-            false => self.rows,
-        };
         let parts = Pieces {
             outs: outs.collect(),
-            piece,
+            piece: self.piece,
             rows: self.rows,
         };
-        let mut sums: Vec<Vec<ColumnSums>> = (0..self.rows.div_ceil(piece))
+        let has_sums = self.sums().next().is_some();
+        let mut sums: Vec<Vec<ColumnSums>> = (0..self.rows.div_ceil(self.piece))
             .map(|_| self.sums().map(|(_, sum)| sum).collect())
             .collect();
+        let elements = self.rows * (self.widest + self.products() / PRODUCTS);
         let per_piece = (parts, chunks(&mut sums, 1));
-        for_each_run(per_piece, threads, 1, &|first, run| {
-            let mut scratch = Scratch::new(self, piece, arrays, weights);
-            for_each_of(first, run, &mut |number, (outs, sums)| {
-                scratch.piece(number * piece, outs, &mut sums[0]);
+        for_each_run(per_piece, sharing(elements), 1, &|first, run| {
+            let mut scratch = Scratch::new(self, run.0.rows, arrays, weights);
+            // PERF: each block begins anew, so those of a run are no smaller than the cache wants them.
+            if !has_sums {
+                let parts = run.0;
+                return scratch.piece(first * self.piece, parts.rows, parts.one(), &mut []);
+            }
+            for_each_of(first, run, &mut |piece, (outs, sums)| {
+                let start = piece * self.piece;
+                let count = self.piece.min(self.rows - start);
+                scratch.piece(start, count, outs, &mut sums[0]);
             });
         });
         let (merged, others) = sums.split_at_mut(1);
@@ -324,8 +327,7 @@ impl fmt::Display for Rows {
 /// The memory of the values of a block.
 struct Scratch<'a> {
     plan: &'a Rows,
-    /// The number of rows in a piece, and of those that go through all steps together.
-    piece: usize,
+    /// The number of rows that go through all steps together.
     block: usize,
     arrays: &'a [Array],
     /// The weights of each step that is a convolution, and its own memory.
@@ -338,11 +340,11 @@ struct Scratch<'a> {
 impl<'a> Scratch<'a> {
     fn new(
         plan: &'a Rows,
-        piece: usize,
+        rows: usize,
         arrays: &'a [Array],
         weights: &'a [Option<convolution::Weights>],
     ) -> Self {
-        let block = plan.block.min(piece);
+        let block = plan.block.min(rows);
         let buffers = plan
             .values
             .iter()
@@ -357,7 +359,6 @@ impl<'a> Scratch<'a> {
         });
         Self {
             plan,
-            piece,
             block,
             arrays,
             weights,
@@ -366,10 +367,14 @@ impl<'a> Scratch<'a> {
         }
     }
 
-    /// Computes the rows of a piece, whose first one is `start`.
-    fn piece(&mut self, start: usize, mut outs: Vec<SliceMut<'_>>, sums: &mut [ColumnSums]) {
-        let plan = self.plan;
-        let count = self.piece.min(plan.rows - start);
+    /// Computes `count` rows, whose first one is `start`.
+    fn piece(
+        &mut self,
+        start: usize,
+        count: usize,
+        mut outs: Vec<SliceMut<'_>>,
+        sums: &mut [ColumnSums],
+    ) {
         for done in (0..count).step_by(self.block) {
             let rows = self.block.min(count - done);
             let mut block: SmallVec<[SliceMut<'_>; 4]> = outs

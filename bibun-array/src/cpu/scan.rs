@@ -5,10 +5,10 @@ use std::array::from_fn;
 use pulp::{Arch, NullaryFnOnce};
 use smallvec::SmallVec;
 
+use super::dispatch_seldom;
 use super::index::spread;
 use super::reduce::{Fold, Product, Sum};
-use super::threads::{chunks, for_each};
-use super::{dispatch_seldom, worth_threads};
+use super::threads::{Sharing, chunks, for_each};
 use crate::device::Scan;
 use crate::dtype::Accumulator;
 use crate::{Array, Element};
@@ -57,7 +57,7 @@ fn run<T: Element, F: Fold<Input = T, Output = T>>(x: &Array, axis: usize) -> Ar
     let x = spread(x);
     let x = x.host_slice::<T>();
     Array::filled_by(shape, |out: &mut [T]| {
-        let threads = worth_threads(out.len());
+        let threads = Sharing::of(out.len());
         let size = length * width * if width == 1 { SIDE } else { 1 };
         for_each(chunks(out, size), threads, 1, &|i, out| {
             let block = Block::<F> {

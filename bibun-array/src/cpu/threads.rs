@@ -7,6 +7,7 @@
 mod team;
 
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
@@ -17,7 +18,7 @@ pub(crate) trait Chunks: Sized + Send {
     fn count(&self) -> usize;
     /// The first `count` chunks and the others.
     fn split(self, count: usize) -> (Self, Self);
-    /// The only chunk.
+    /// All elements as one chunk.
     fn one(self) -> Self::Chunk;
 }
 
@@ -57,15 +58,47 @@ impl<A: Chunks, B: Chunks> Chunks for (A, B) {
     }
 }
 
-/// Calls `each` with the number of every chunk and the chunk. If `threads` is set, this happens on
-/// several threads, which take at least `least` neighbouring chunks at a time.
+/// Whether several threads share some work.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Sharing {
+    Never,
+    /// If the others take longer than sharing them does, by the time that the first part took.
+    IfSlow,
+    Always,
+}
+
+/// The time on one thread from which sharing pays: caches of other processors have to bring their parts.
+const WORTH: Duration = Duration::from_micros(8);
+
+impl Sharing {
+    /// For work of about this many nanoseconds on one thread. What is in a near cache can take a tenth of that.
+    pub(crate) fn of(nanoseconds: usize) -> Self {
+        match nanoseconds {
+            ..10_000 => Self::Never,
+            ..40_000 => Self::IfSlow,
+            _ => Self::Always,
+        }
+    }
+}
+
+impl From<bool> for Sharing {
+    fn from(threads: bool) -> Self {
+        match threads {
+            true => Self::Always,
+            false => Self::Never,
+        }
+    }
+}
+
+/// Calls `each` with the number of every chunk and the chunk, on several threads if `sharing` says so. These
+/// take at least `least` neighbouring chunks at a time.
 pub(crate) fn for_each<C: Chunks>(
     chunks: C,
-    threads: bool,
+    sharing: impl Into<Sharing>,
     least: usize,
     each: &(dyn Fn(usize, C::Chunk) + Sync),
 ) {
-    for_each_run(chunks, threads, least, &|first, run| {
+    for_each_run(chunks, sharing, least, &|first, run| {
         for_each_of(first, run, &mut |i, chunk| each(i, chunk));
     });
 }
@@ -87,32 +120,44 @@ pub(super) fn for_each_of<C: Chunks>(
 /// the number of the first.
 pub(crate) fn for_each_run<C: Chunks>(
     chunks: C,
-    threads: bool,
+    sharing: impl Into<Sharing>,
     least: usize,
     each: &(dyn Fn(usize, C) + Sync),
 ) {
+    let sharing = sharing.into();
     let count = chunks.count();
     if count == 0 {
         return;
     }
     let all = rayon::current_num_threads();
-    let most = match threads && all > 1 && !team::is_busy() {
+    let most = match sharing != Sharing::Never && all > 1 && !team::is_busy() {
         true => count.div_ceil(4 * all).max(least),
         false => count,
     };
-    if count > most && rayon::current_thread_index().is_none() {
-        share(chunks, count, most, all, each);
-    } else {
+    if count <= most || rayon::current_thread_index().is_some() {
         halve(chunks, 0, count, most, each);
+    } else if sharing == Sharing::IfSlow {
+        // The others wait for this part, so it is a small one.
+        let few = most.div_ceil(2);
+        let (first, others) = chunks.split(few);
+        let start = Instant::now();
+        each(0, first);
+        let left = count - few;
+        match start.elapsed() * (left.div_ceil(few) as u32) < WORTH {
+            true => each(few, others),
+            false => share(others, few, left, most, each),
+        }
+    } else {
+        share(chunks, 0, count, most, each);
     }
 }
 
-/// Shares runs of `most` chunks with the team.
+/// Shares runs of `most` chunks with the team. The first chunk has the number `first`.
 fn share<C: Chunks>(
     chunks: C,
+    first: usize,
     count: usize,
     most: usize,
-    threads: usize,
     each: &(dyn Fn(usize, C) + Sync),
 ) {
     let mut rest = Some(chunks);
@@ -134,9 +179,9 @@ fn share<C: Chunks>(
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        each(i * most, run.expect("each share is done once"));
+        each(first + i * most, run.expect("each share is done once"));
     };
-    if !team::share(threads, runs.len(), &one) {
+    if !team::share(rayon::current_num_threads(), runs.len(), &one) {
         numbers(0, runs.len(), &one);
     }
 }

@@ -8,7 +8,7 @@ use pulp::{Arch, NullaryFnOnce};
 use smallvec::SmallVec;
 
 use super::elementwise::{Steps, gather};
-use super::threads::{chunks, for_each};
+use super::threads::{Sharing, chunks, for_each};
 use super::worth_threads;
 use crate::dtype::{Accumulator, with_float};
 use crate::kernel::Kernel;
@@ -173,7 +173,7 @@ fn sum<T: Machine + Element>(changes: &[Change], parameter: &Array, gradient: &A
         sums.iter().sum::<f64>() + rest
     };
     // Memory delivers about four elements in a nanosecond.
-    let threads = worth_threads(size / 4);
+    let threads = Sharing::of(size / 4);
     let mut sums = vec![0.0; size.div_ceil(SHARE)];
     for_each(chunks(&mut sums, 1), threads, 1, &|i, sum| {
         sum.fill(share(i * SHARE));

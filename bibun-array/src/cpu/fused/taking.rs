@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::super::elementwise::{Input, PARALLEL, Source};
+use super::super::elementwise::{Input, PARALLEL, Source, sharing};
 use super::super::threads::{Chunks, for_each_run};
 use super::{Access, Computed, Fused, Parts, input};
 use crate::Array;
@@ -42,12 +42,11 @@ impl Fused {
             });
             let parts = Parts {
                 outs: outs.collect(),
-                len: PARALLEL / 4,
+                len: PARALLEL / 16,
                 size: self.size,
             };
-            let threads = self.size >= PARALLEL && rayon::current_num_threads() > 1;
-            for_each_run(parts, threads, 1, &|first, run| {
-                self.fill_blocks(first * (PARALLEL / 4), &sources, &homes, &mut run.one());
+            for_each_run(parts, sharing(self.size), 1, &|first, run| {
+                self.fill_blocks(first * (PARALLEL / 16), &sources, &homes, &mut run.one());
             });
         });
         made

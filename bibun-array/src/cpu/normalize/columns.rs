@@ -4,8 +4,7 @@ use std::ops::Range;
 
 use pulp::{Arch, NullaryFnOnce};
 
-use super::super::threads::{chunks, for_each};
-use super::super::worth_threads;
+use super::super::threads::{Sharing, chunks, for_each};
 use super::lines::{FEW, LANES, Lines, SHARE};
 use super::moments::{carefully, is_far, of_sums};
 use super::{Line, Real};
@@ -67,7 +66,7 @@ impl Columns {
         let least = (SHARE / chunk).max(1);
         for_each(
             chunks(out, each_out),
-            worth_threads(size),
+            Sharing::of(size),
             least,
             &|i, out| {
                 each(i, i * chunk..((i + 1) * chunk).min(size), out);

@@ -6,8 +6,7 @@ use pulp::NullaryFnOnce;
 use smallvec::SmallVec;
 
 use super::super::reduce::RUN;
-use super::super::threads::{Chunks, chunks, for_each};
-use super::super::worth_threads;
+use super::super::threads::{Chunks, Sharing, chunks, for_each};
 use super::moments::{InPieces, moments_of};
 use super::{Line, Real};
 use crate::Shape;
@@ -105,7 +104,7 @@ impl Lines {
         beside: C,
         each: &Each<'_, T, C::Chunk>,
     ) {
-        let threads = worth_threads(out.len());
+        let threads = Sharing::of(out.len());
         let least = (SHARE / (self.size() * together)).max(1);
         if self.pieces == 1 {
             let lines = (chunks(out, self.length * together), beside);

@@ -9,8 +9,7 @@
 use pulp::{Arch, NullaryFnOnce};
 use smallvec::SmallVec;
 
-use super::super::threads::{chunks, for_each};
-use super::super::worth_threads;
+use super::super::threads::{Sharing, chunks, for_each};
 use super::columns::Columns;
 use super::lines::{FEW, Lines, SHARE, for_pieces, sums};
 use super::{Arrangement, Real, ordered, put_back, spread};
@@ -65,7 +64,7 @@ fn of_lines<T: Real>(lines: Lines, x: &[T]) -> Vec<[f64; 2]> {
     let together = lines.together();
     let least = (SHARE / (lines.size() * together)).max(1);
     let out = chunks(&mut statistics, together);
-    for_each(out, worth_threads(x.len()), least, &|i, out| {
+    for_each(out, Sharing::of(x.len()), least, &|i, out| {
         let first = i * together;
         Arch::new().dispatch(Moments {
             lines,
@@ -190,15 +189,10 @@ impl<'a, T: Real> Elements<'a, T> for InParts<'a, T> {
     fn sums<S: Real>(&self, origin: S) -> [f64; 2] {
         let x = self.0;
         let mut parts = list([0.0; 2], x.len().div_ceil(PART));
-        for_each(
-            chunks(&mut parts, 1),
-            worth_threads(x.len()),
-            1,
-            &|i, out| {
-                let x = &x[i * PART..((i + 1) * PART).min(x.len())];
-                out[0] = Arch::new().dispatch(Sums { x, origin });
-            },
-        );
+        for_each(chunks(&mut parts, 1), Sharing::of(x.len()), 1, &|i, out| {
+            let x = &x[i * PART..((i + 1) * PART).min(x.len())];
+            out[0] = Arch::new().dispatch(Sums { x, origin });
+        });
         (parts.iter()).fold([0.0; 2], |sums, part| {
             [sums[0] + part[0], sums[1] + part[1]]
         })

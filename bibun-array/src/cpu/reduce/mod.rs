@@ -24,8 +24,8 @@ use self::fold::{All, Any, Extreme, Max, Min};
 pub(super) use self::fold::{Fold, Product, Sum};
 use self::plan::{Plan, TILE, piece};
 use self::position::Position;
-use super::threads::{chunks, for_each};
-use super::{converted, dispatch_seldom, elements, worth_threads};
+use super::threads::{Sharing, chunks, for_each};
+use super::{converted, dispatch_seldom, elements};
 use crate::device::Reduce;
 use crate::dtype::Accumulator;
 use crate::shape::{Layout, Shape};
@@ -207,7 +207,7 @@ impl<I: Element, T: Copy + Send + Sync, O: Element> Erased<I, T, O> {
         let depth = plan.reduced.len();
         let work = out.len() * depth;
         // Memory delivers about four elements in a nanosecond.
-        let threads = worth_threads(work / 4);
+        let threads = Sharing::of(work / 4);
         let tile = plan.tile();
         let take = |first, totals: &mut [T], from, count| {
             (self.take)(Part {
