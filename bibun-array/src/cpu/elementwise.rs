@@ -33,7 +33,7 @@ const SURELY_PARALLEL: usize = 1 << 18;
 pub(super) fn sharing(elements: usize) -> Sharing {
     match elements {
         ..PARALLEL => Sharing::Never,
-        ..SURELY_PARALLEL => Sharing::IfSlow,
+        PARALLEL..SURELY_PARALLEL => Sharing::IfSlow,
         _ => Sharing::Always,
     }
 }

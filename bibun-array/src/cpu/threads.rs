@@ -75,7 +75,7 @@ impl Sharing {
     pub(crate) fn of(nanoseconds: usize) -> Self {
         match nanoseconds {
             ..10_000 => Self::Never,
-            ..40_000 => Self::IfSlow,
+            10_000..40_000 => Self::IfSlow,
             _ => Self::Always,
         }
     }
