@@ -741,9 +741,9 @@ impl Array {
     pub(crate) fn spread<W: Word>(&self, word: W) -> Self {
         Self::moved(self.dtype, self.shape().clone(), |out: &mut [W]| {
             // About the bytes that are written in a nanosecond, and those of a part.
-            let threads = Sharing::of(size_of_val(out) / 16);
+            let sharing = Sharing::of(size_of_val(out) / 16);
             let part = (1 << 17) / size_of::<W>();
-            for_each(chunks(out, part), threads, 1, &|_, out| out.fill(word));
+            for_each(chunks(out, part), sharing, 1, &|_, out| out.fill(word));
         })
     }
 

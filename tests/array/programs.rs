@@ -361,6 +361,21 @@ fn a_softmax_goes_through_rows_in_one_step() {
 }
 
 #[test]
+fn rows_that_are_read_once_go_through_in_larger_blocks() {
+    let x = Numbers(4).array(&[1024, 1024], DType::F32);
+    let mean = agree("mean", std::slice::from_ref(&x), &|arrays| {
+        vec![arrays[0].sum(-1) * (1.0 / 1024.0)]
+    });
+    assert!(mean.contains("256 of 1024 rows at a time"), "{mean}");
+    // The second step reads them again.
+    let centered = agree("centered", &[x], &|arrays| {
+        let x = &arrays[0];
+        vec![x - (x.sum(-1) * (1.0 / 1024.0)).expand_dims(-1)]
+    });
+    assert!(centered.contains("32 of 1024 rows at a time"), "{centered}");
+}
+
+#[test]
 fn parts_are_written_into_one_array_by_one_step() {
     let mut numbers = Numbers(3);
     let arrays: Vec<Array> = [[2, 3], [4, 3], [1, 3]]

@@ -19,6 +19,9 @@ use crate::{Array, DType, Reduce, Scalar, Slice, SliceMut, formula};
 /// The least number of elements for which machine code is called.
 const LEAST_CALL: usize = 64;
 
+/// About the number of elements of the parts of which threads take some.
+const PART: usize = PARALLEL / 16;
+
 /// Several results of fewer elements share their memory.
 const FEW: usize = 64;
 
@@ -322,7 +325,7 @@ impl Fused {
         let row = self.row.map_or(RUN, |row| row.len);
         let parts = Parts {
             outs,
-            len: row * (PARALLEL / 16).div_ceil(row),
+            len: row * (PART).div_ceil(row),
             size: self.size,
         };
         let len = parts.len;

@@ -62,8 +62,8 @@ pub(super) fn check(x: &Array, bounds: Range<i64>, complaint: Complaint) {
         None => x.host_slice::<i64>(),
     };
     let mut is_outside = vec![false; elements.len().div_ceil(PARALLEL)];
-    let threads = Sharing::of(elements.len() / 4);
-    for_each(chunks(&mut is_outside, 1), threads, 1, &|i, is_outside| {
+    let sharing = Sharing::of(elements.len() / 4);
+    for_each(chunks(&mut is_outside, 1), sharing, 1, &|i, is_outside| {
         let end = elements.len().min((i + 1) * PARALLEL);
         let part = &elements[i * PARALLEL..end];
         is_outside[0] = Arch::new().dispatch(AnyOutside(part, &bounds));

@@ -27,11 +27,12 @@ const BLOCK: usize = 1 << 15;
 /// memory, and threads share blocks.
 const FAR_BLOCK: usize = 1 << 18;
 
-/// The number of blocks for which fewer elements are computed at a time, so that threads share them, but no
-/// fewer than [`LEAST_BLOCK`].
+/// The number of blocks of products and convolutions for which fewer elements are computed at a time, so that
+/// threads share them, but no fewer than [`LEAST_BLOCK`]. Of other steps, it is four times as many pieces of a quarter,
+/// of which a thread takes some as one.
 const BLOCKS: usize = 8;
 
-/// The least number of elements that are computed at a time, if there are as many.
+/// See [`BLOCKS`].
 const LEAST_BLOCK: usize = 1 << 13;
 
 /// The number of multiplications of a product that take as long as an element of a pass.

@@ -57,9 +57,9 @@ fn run<T: Element, F: Fold<Input = T, Output = T>>(x: &Array, axis: usize) -> Ar
     let x = spread(x);
     let x = x.host_slice::<T>();
     Array::filled_by(shape, |out: &mut [T]| {
-        let threads = Sharing::of(out.len());
+        let sharing = Sharing::of(out.len());
         let size = length * width * if width == 1 { SIDE } else { 1 };
-        for_each(chunks(out, size), threads, 1, &|i, out| {
+        for_each(chunks(out, size), sharing, 1, &|i, out| {
             let block = Block::<F> {
                 x: &x[i * size..][..out.len()],
                 out,

@@ -62,10 +62,15 @@ impl<A: Chunks, B: Chunks> Chunks for (A, B) {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Sharing {
     Never,
-    /// If the others take longer than sharing them does, by the time that the first part took.
+    /// If the others take longer than sharing them does, by the time that the first part took, or if the parts are
+    /// few.
     IfSlow,
     Always,
 }
+
+/// The least number of parts of which one is timed: of a few long ones, to wait for the first costs more than to
+/// share what need not be shared.
+const LEAST_PARTS: usize = 8;
 
 /// The time on one thread from which sharing pays: caches of other processors have to bring their parts.
 const WORTH: Duration = Duration::from_micros(8);
@@ -136,9 +141,11 @@ pub(crate) fn for_each_run<C: Chunks>(
     };
     if count <= most || rayon::current_thread_index().is_some() {
         halve(chunks, 0, count, most, each);
-    } else if sharing == Sharing::IfSlow {
-        // The others wait for this part, so it is a small one.
-        let few = most.div_ceil(2);
+        return;
+    }
+    // The others wait for the part that is timed, so it is a small one.
+    let few = most.div_ceil(2);
+    if sharing == Sharing::IfSlow && few * LEAST_PARTS <= count {
         let (first, others) = chunks.split(few);
         let start = Instant::now();
         each(0, first);
@@ -226,4 +233,47 @@ fn halve<C: Chunks>(
 /// Calls both functions, on two threads if one is waiting for work.
 fn both(one: &mut (dyn FnMut() + Send), other: &mut (dyn FnMut() + Send)) {
     rayon::join(one, other);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread::sleep;
+
+    /// How often each chunk was met, and how many threads met some.
+    fn met(count: usize, sharing: Sharing, time: Duration) -> (Vec<usize>, usize) {
+        let mut out = vec![0; 3 * count - 1];
+        let who = Mutex::new(std::collections::HashSet::new());
+        for_each(chunks(&mut out, 3), sharing, 1, &|i, chunk| {
+            sleep(time);
+            chunk.iter_mut().for_each(|y| *y += i + 1);
+            who.lock()
+                .expect("nobody panics")
+                .insert(std::thread::current().id());
+        });
+        (out, who.into_inner().expect("nobody panics").len())
+    }
+
+    #[test]
+    fn each_chunk_is_met_once_with_its_number() {
+        for count in [1, 2, 7, 8, 9, 40, 1001] {
+            for sharing in [Sharing::Never, Sharing::IfSlow, Sharing::Always] {
+                for micros in [0, 30] {
+                    let (out, _) = met(count, sharing, Duration::from_micros(micros));
+                    let expected: Vec<usize> = (0..3 * count - 1).map(|i| i / 3 + 1).collect();
+                    assert_eq!(out, expected, "{count} {sharing:?} {micros}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn slow_work_is_shared() {
+        if rayon::current_num_threads() == 1 {
+            return;
+        }
+        // The team may be at work for another test.
+        let shared = || met(64, Sharing::IfSlow, Duration::from_millis(1)).1 > 1;
+        assert!((0..20).any(|_| shared()));
+    }
 }

@@ -173,9 +173,9 @@ fn sum<T: Machine + Element>(changes: &[Change], parameter: &Array, gradient: &A
         sums.iter().sum::<f64>() + rest
     };
     // Memory delivers about four elements in a nanosecond.
-    let threads = Sharing::of(size / 4);
+    let sharing = Sharing::of(size / 4);
     let mut sums = vec![0.0; size.div_ceil(SHARE)];
-    for_each(chunks(&mut sums, 1), threads, 1, &|i, sum| {
+    for_each(chunks(&mut sums, 1), sharing, 1, &|i, sum| {
         sum.fill(share(i * SHARE));
     });
     sums.iter().sum()

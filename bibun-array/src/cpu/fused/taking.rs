@@ -2,9 +2,9 @@
 
 use smallvec::SmallVec;
 
-use super::super::elementwise::{Input, PARALLEL, Source, sharing};
+use super::super::elementwise::{Input, Source, sharing};
 use super::super::threads::{Chunks, for_each_run};
-use super::{Access, Computed, Fused, Parts, input};
+use super::{Access, Computed, Fused, PART, Parts, input};
 use crate::Array;
 use crate::storage::Buffer;
 use crate::waiting::shared;
@@ -42,11 +42,11 @@ impl Fused {
             });
             let parts = Parts {
                 outs: outs.collect(),
-                len: PARALLEL / 16,
+                len: PART,
                 size: self.size,
             };
             for_each_run(parts, sharing(self.size), 1, &|first, run| {
-                self.fill_blocks(first * (PARALLEL / 16), &sources, &homes, &mut run.one());
+                self.fill_blocks(first * PART, &sources, &homes, &mut run.one());
             });
         });
         made

@@ -104,11 +104,11 @@ impl Lines {
         beside: C,
         each: &Each<'_, T, C::Chunk>,
     ) {
-        let threads = Sharing::of(out.len());
+        let sharing = Sharing::of(out.len());
         let least = (SHARE / (self.size() * together)).max(1);
         if self.pieces == 1 {
             let lines = (chunks(out, self.length * together), beside);
-            return for_each(lines, threads, least, &|i, (out, beside)| {
+            return for_each(lines, sharing, least, &|i, (out, beside)| {
                 each(i * together, &mut [out], beside);
             });
         }
@@ -119,7 +119,7 @@ impl Lines {
             lines[(outer * self.inner + i % self.inner) * self.pieces + piece] = own;
         }
         let lines = (chunks(&mut lines, self.pieces), beside);
-        for_each(lines, threads, least, &|i, (out, beside)| {
+        for_each(lines, sharing, least, &|i, (out, beside)| {
             each(i, out, beside);
         });
     }

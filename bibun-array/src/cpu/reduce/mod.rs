@@ -207,7 +207,7 @@ impl<I: Element, T: Copy + Send + Sync, O: Element> Erased<I, T, O> {
         let depth = plan.reduced.len();
         let work = out.len() * depth;
         // Memory delivers about four elements in a nanosecond.
-        let threads = Sharing::of(work / 4);
+        let sharing = Sharing::of(work / 4);
         let tile = plan.tile();
         let take = |first, totals: &mut [T], from, count| {
             (self.take)(Part {
@@ -224,7 +224,7 @@ impl<I: Element, T: Copy + Send + Sync, O: Element> Erased<I, T, O> {
         if piece < depth {
             let pieces = depth.div_ceil(piece);
             let mut totals = list(self.empty, pieces * out.len());
-            for_each(chunks(&mut totals, out.len()), threads, 1, &|i, totals| {
+            for_each(chunks(&mut totals, out.len()), sharing, 1, &|i, totals| {
                 for (k, totals) in totals.chunks_mut(tile).enumerate() {
                     take(k * tile, totals, i * piece, piece.min(depth - i * piece));
                 }
@@ -236,7 +236,7 @@ impl<I: Element, T: Copy + Send + Sync, O: Element> Erased<I, T, O> {
             return (self.finish)(merged, plan.repeats, out);
         }
 
-        for_each(chunks(out, tile), threads, 1, &|i, out| {
+        for_each(chunks(out, tile), sharing, 1, &|i, out| {
             let mut totals = list(self.empty, out.len());
             take(i * tile, &mut totals, 0, depth);
             (self.finish)(&totals, plan.repeats, out);
