@@ -120,7 +120,7 @@ class Session:
 
     def __init__(self, arguments, threads):
         self.arguments, self.threads = arguments, threads
-        self.processes, self.idle = {}, {}
+        self.processes, self.idle, self.messages = {}, {}, []
         for library in (*OURS, *arguments.peers):
             self.start(library)
         ours = self.processes["bibun"].ask("rows").split()
@@ -141,7 +141,7 @@ class Session:
 
     def measure(self, row):
         """The contestants of a row."""
-        folder = self.arguments.folder
+        folder, self.messages = self.arguments.folder, []
         file, outcome = folder / "inputs.safetensors", folder / "outputs.safetensors"
         arrays = row.arrays()
         if row.kind == "gradient":
@@ -178,6 +178,8 @@ class Session:
             for contestant in able:
                 contestant.calibrate(self.idle[contestant.process.library])
             for turn in range(self.arguments.rounds):
+                if self.threads > 1:
+                    self.messages.append(int(self.processes["bibun"].ask("message")))
                 first = turn % len(able)
                 for contestant in able[first:] + able[:first]:
                     self.wait()
@@ -269,6 +271,8 @@ def main():
                 measured.append(row)
         for row in measured:
             found = result(row, *session.measure(row))
+            if session.messages:
+                found["message"] = statistics.median(session.messages)
             if not arguments.check:
                 results.add(threads, row, found)
             print(report.progress(threads, row, found), flush=True)

@@ -6,6 +6,7 @@ import os
 import pathlib
 import platform
 import re
+import statistics
 import subprocess
 from importlib.metadata import version
 
@@ -84,6 +85,8 @@ def progress(threads, row, found):
             cells.append(f"{name} [{entry['problem']}]")
         elif entry["difference"] is not None:
             cells.append(f"{name} {entry['difference']:.1e}")
+    if "message" in found:
+        cells.append(f"message {found['message']:.0f} ns")
     return " | ".join(cells)
 
 
@@ -198,6 +201,15 @@ def markdown(results):
         lines += [
             f"Limits on one thread: {limits.flops / 1e9:.0f} GFLOP/s, and copies of {sizes} MiB (read "
             f"and written) at {copies} GB/s.",
+            "",
+        ]
+    messages = [row["message"] for row in results.of(2).values() if "message" in row]
+    if len(messages) > 1:
+        near, median, far = statistics.quantiles(messages, n=4)
+        lines += [
+            f"A message from one processor to the other and back took {median:.0f} ns (quartiles "
+            f"{near:.0f} and {far:.0f}): virtual processors are near at times and far at others, and "
+            "short rows on two threads differ by it.",
             "",
         ]
     lines += behind(one)

@@ -4,6 +4,7 @@
 //! so that all see the same state of the machine. Each line on standard input is a request, and each
 //! answer is a line:
 //! - `rows`: the names of all rows,
+//! - `message`: the nanoseconds of a message from one processor to another and back,
 //! - `load ROW FILE`: reads the inputs of a row,
 //! - `check MODE FILE`: computes once, and writes all outputs; or `refused` and why,
 //! - `time MODE COUNT`: the nanoseconds that so many runs took.
@@ -19,6 +20,7 @@ mod linalg;
 mod networks;
 mod normalization;
 mod optimizers;
+mod processors;
 mod products;
 mod recurrent;
 mod reductions;
@@ -63,6 +65,7 @@ fn answer(
 ) -> Result<String, Box<dyn Error>> {
     match *words {
         ["rows"] => return Ok(rows.names().collect::<Vec<_>>().join(" ")),
+        ["message"] => return Ok(processors::round_trip().to_string()),
         ["load", row, file] => {
             *loaded = None;
             let inputs = Inputs::new(load_safetensors(file)?);

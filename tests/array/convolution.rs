@@ -61,6 +61,31 @@ fn cases() -> Vec<(usize, Convolution)> {
             2,
             convolution(1, [2, 3], &[(6, [2, 1, 4, 3, 1]), (7, [3, 2, 5, 6, 1])]),
         ),
+        // Vectors of channels whose positions meet padding: many at the border, in several tiles and parts; such
+        // that meet padding alone; steps and three axes.
+        (2, convolution(1, [3, 32], &[(33, [5, 1, 2, 2, 1]); 2])),
+        (9, convolution(1, [40, 64], &[(8, [3, 1, 1, 1, 1]); 2])),
+        (
+            3,
+            convolution(1, [70, 48], &[(6, [2, 1, 4, 3, 1]), (7, [3, 2, 5, 6, 1])]),
+        ),
+        (
+            3,
+            convolution(2, [17, 16], &[(9, [3, 2, 2, 1, 2]), (12, [4, 3, 1, 3, 1])]),
+        ),
+        (
+            2,
+            convolution(
+                1,
+                [5, 16],
+                &[
+                    (5, [3, 1, 1, 1, 1]),
+                    (4, [3, 1, 1, 1, 2]),
+                    (9, [5, 1, 2, 2, 1]),
+                ],
+            ),
+        ),
+        (4, convolution(1, [3, 20], &[(60, [90, 1, 45, 45, 1])])),
         // One element, with and without steps.
         (3, convolution(1, [20, 33], &[(9, [1, 1, 0, 0, 1]); 2])),
         (70, convolution(1, [17, 8], &[(3, [1, 1, 0, 0, 4]); 2])),

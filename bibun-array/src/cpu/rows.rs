@@ -44,6 +44,8 @@ pub(crate) struct Rows {
     /// The number of rows, and of elements in the widest that is read or computed.
     rows: usize,
     widest: usize,
+    /// The number of elements of a row that all steps go through.
+    passed: usize,
     /// The number of rows that go through all steps together.
     block: usize,
     /// The least number of rows that a thread takes at a time. The columns of as many rows are summed before the
@@ -148,9 +150,25 @@ impl Rows {
         let made = steps.iter().flat_map(|step| &step.outputs);
         made.for_each(|&value| is_made[value] = true);
         let widths = values.iter().map(|value| value.width);
+        let width_of = |source: &RowSource| match source {
+            RowSource::Value(value) => values[*value].width,
+            RowSource::Array(_) => 0,
+        };
+        let passed = steps.iter().map(|step| {
+            let inputs = step.inputs.iter().map(width_of);
+            let outputs = step.outputs.iter().map(|&value| values[value].width);
+            // What is summed or compared may be an array.
+            let least = match step.work {
+                RowWork::Reduce(_) | RowWork::Fold(_) | RowWork::SumOfColumns => read,
+                RowWork::Pass(_) | RowWork::Product { .. } | RowWork::Convolution(_) => 1,
+            };
+            inputs.chain(outputs).max().unwrap_or(0).max(least)
+        });
+        let passed = passed.sum();
         let mut plan = Self {
             rows,
             widest: widths.chain([read, 1]).max().expect("there is one"),
+            passed,
             block: 1,
             piece: 1,
             outputs: outputs.collect(),
@@ -217,7 +235,7 @@ impl Rows {
         let mut sums: Vec<Vec<ColumnSums>> = (0..self.rows.div_ceil(self.piece))
             .map(|_| self.sums().map(|(_, sum)| sum).collect())
             .collect();
-        let elements = self.rows * (self.widest + self.products() / PRODUCTS);
+        let elements = self.rows * (self.passed + self.products() / PRODUCTS);
         let per_piece = (parts, chunks(&mut sums, 1));
         for_each_run(per_piece, sharing(elements), 1, &|first, run| {
             let mut scratch = Scratch::new(self, run.0.rows, arrays, weights);

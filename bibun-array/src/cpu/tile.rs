@@ -391,36 +391,57 @@ impl<T: Float, const M: usize, const N: usize> WithSimd for Fixed<'_, T, M, N> {
     }
 }
 
-/// Rows of factors that are read anywhere, `memory[start + step]` for each step, and vectors of weights
-/// for one step after the other.
+/// Rows of factors that are read anywhere, `memory[starts[position] + channel * apart + step]` for each channel and
+/// tap, and vectors of weights for all of them, one channel after the other.
 pub(super) struct Scattered<'a, T> {
     pub(super) memory: &'a [T],
     pub(super) starts: &'a [usize],
-    pub(super) steps: &'a [usize],
-    /// More than any step.
-    pub(super) span: usize,
+    /// Which of the starts, in the order of tiles.
+    pub(super) positions: &'a [usize],
+    pub(super) taps: &'a [Tap],
+    /// The number of taps that have weights.
+    pub(super) kernel: usize,
+    pub(super) apart: usize,
     pub(super) weights: &'a [T],
-    /// The sums, a row for each start, up to the next whole tile.
+    /// The sums, a row for each start.
     pub(super) out: &'a mut [T],
     /// Whether the sums go on from the content of the memory.
     pub(super) add: bool,
 }
 
+/// An element of a kernel, and the step to what it is multiplied with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tap {
+    pub(super) number: usize,
+    pub(super) step: usize,
+}
+
+/// The heights of tiles with many and with fewer vectors.
+pub(super) const HEIGHTS: [usize; 2] = [6, 8];
+
+/// Which of the heights tiles of so many vectors have, for which a machine has registers.
+pub(super) const fn tall<S: Simd>(vectors: usize) -> usize {
+    let most = if S::REGISTER_COUNT >= 32 { 4 } else { 2 };
+    (vectors < most) as usize
+}
+
 /// Computes the sums of so many vectors, one step after the other.
 #[inline(always)]
 pub(super) fn scattered<S: Simd, T: Float>(simd: S, work: Scattered<'_, T>, vectors: usize) {
+    const LOW: usize = HEIGHTS[0];
+    const HIGH: usize = HEIGHTS[1];
     // Tiles for which a machine has no registers are not compiled for it.
     if const { S::REGISTER_COUNT >= 32 } {
         match vectors {
-            4 => return simd.vectorize(FixedScattered::<T, 6, 4>(work)),
-            3 => return simd.vectorize(FixedScattered::<T, 8, 3>(work)),
-            2 => return simd.vectorize(FixedScattered::<T, 8, 2>(work)),
+            4 => return simd.vectorize(FixedScattered::<T, LOW, 4>(work)),
+            3 => return simd.vectorize(FixedScattered::<T, HIGH, 3>(work)),
+            2 => return simd.vectorize(FixedScattered::<T, HIGH, 2>(work)),
             _ => {}
         }
     }
     match vectors {
-        2 => simd.vectorize(FixedScattered::<T, 6, 2>(work)),
-        _ => simd.vectorize(FixedScattered::<T, 8, 1>(work)),
+        2 => simd.vectorize(FixedScattered::<T, LOW, 2>(work)),
+        _ => simd.vectorize(FixedScattered::<T, HIGH, 1>(work)),
     }
 }
 
@@ -434,45 +455,57 @@ impl<T: Float, const M: usize, const N: usize> WithSimd for FixedScattered<'_, T
         let Scattered {
             memory,
             starts,
-            steps,
-            span,
+            positions,
+            taps,
+            kernel,
+            apart,
             weights,
             out,
             add,
         } = self.0;
         let lanes = T::lanes::<S>();
         let width = N * lanes;
-        for (starts, out) in starts.chunks(M).zip(out.chunks_mut(M * width)) {
+        let channels = weights.len() / (kernel * width);
+        let farthest = taps.iter().map(|tap| tap.step).max().unwrap_or(0);
+        let span = (channels - 1) * apart + farthest + 1;
+        for tile in positions.chunks(M) {
+            // A row without a position is that of the last one.
+            let position = |i: usize| tile[i.min(tile.len() - 1)];
             let mut factors = [&memory[..0]; M];
             for (i, factors) in factors.iter_mut().enumerate() {
-                *factors = &memory[starts[i.min(starts.len() - 1)]..][..span];
+                *factors = &memory[starts[position(i)]..][..span];
             }
             let mut sums = [[T::splat(simd, T::ZERO); N]; M];
-            let out = &mut out[..M * width];
             if add {
                 for i in 0..M {
+                    let out = &out[position(i) * width..][..width];
                     for v in 0..N {
-                        sums[i][v] = T::load::<S>(&out[i * width + v * lanes..]);
+                        sums[i][v] = T::load::<S>(&out[v * lanes..]);
                     }
                 }
             }
-            for (&step, weights) in steps.iter().zip(weights.chunks_exact(width)) {
-                // Known of all rows at once.
-                assert!(step < span);
-                let mut read = [sums[0][0]; N];
-                for v in 0..N {
-                    read[v] = T::load::<S>(&weights[v * lanes..]);
-                }
-                for i in 0..M {
-                    let factor = T::splat(simd, factors[i][step]);
+            for (channel, weights) in weights.chunks_exact(kernel * width).enumerate() {
+                for tap in taps {
+                    let step = channel * apart + tap.step;
+                    // Known of all rows at once.
+                    assert!(step < span);
+                    let weights = &weights[tap.number * width..][..width];
+                    let mut read = [sums[0][0]; N];
                     for v in 0..N {
-                        sums[i][v] = T::multiply_add(simd, factor, read[v], sums[i][v]);
+                        read[v] = T::load::<S>(&weights[v * lanes..]);
+                    }
+                    for i in 0..M {
+                        let factor = T::splat(simd, factors[i][step]);
+                        for v in 0..N {
+                            sums[i][v] = T::multiply_add(simd, factor, read[v], sums[i][v]);
+                        }
                     }
                 }
             }
             for i in 0..M {
+                let out = &mut out[position(i) * width..][..width];
                 for v in 0..N {
-                    T::store::<S>(&mut out[i * width + v * lanes..], sums[i][v]);
+                    T::store::<S>(&mut out[v * lanes..], sums[i][v]);
                 }
             }
         }

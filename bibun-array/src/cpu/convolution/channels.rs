@@ -1,20 +1,20 @@
 //! Sums in vectors of output channels, for any number of positions.
 
+use std::sync::OnceLock;
+
 use pulp::{Arch, Simd, WithSimd};
 
+use super::border::Meetings;
 use super::correlation::Correlation;
 use super::grid::PositionRows;
 use crate::cpu::matmul::Matrix;
 use crate::cpu::product::{Pack, Panels, wide};
-use crate::cpu::tile::{Float, Scattered, scattered, transposed};
+use crate::cpu::tile::{Float, HEIGHTS, Scattered, Tap, scattered, tall, transposed};
 use crate::storage::Buffer;
 
-/// The number of positions whose sums are kept until they are written, a multiple of the heights of
-/// tiles, and the most vectors of a sum.
+/// The number of positions whose sums are kept until they are written, and the most vectors of a sum.
 const POSITIONS: usize = 480;
 const WIDE: usize = 4;
-/// The highest tile, whose last rows may have no position.
-const HIGH: usize = 8;
 /// Bytes of weights that are read for all of these positions in turn.
 // PERF: with AVX2 they come from the nearest cache, which gains 8 % for 3x3 over 64 channels. With AVX-512 only the second
 // one has been measured.
@@ -26,8 +26,16 @@ const fn panel<S: Simd>() -> usize {
     }
 }
 
-/// Positions one after the other, for a block of examples and for the remaining examples.
-pub(super) struct Channels([Positions; 2]);
+/// Sums at all positions.
+pub(super) struct Channels {
+    /// Those of a block of examples, and of the remaining examples.
+    blocks: [Positions; 2],
+    /// The taps that meet elements, and the step to each.
+    meetings: Meetings,
+    offsets: Vec<usize>,
+    /// The step between channels.
+    apart: usize,
+}
 
 struct Positions {
     /// Where each position begins to read.
@@ -35,6 +43,21 @@ struct Positions {
     /// Positions that are written at even steps.
     runs: Vec<Run>,
     step: usize,
+    /// The positions in tiles of each height.
+    tiles: [OnceLock<Tiles>; 2],
+}
+
+/// Positions in tiles of one height.
+struct Tiles {
+    /// For as many positions as are kept.
+    bands: Vec<Vec<Band>>,
+    sets: Vec<Vec<Tap>>,
+}
+
+/// Tiles that have the same taps.
+struct Band {
+    positions: Vec<usize>,
+    set: usize,
 }
 
 struct Run {
@@ -44,8 +67,21 @@ struct Run {
 }
 
 impl Channels {
-    pub(super) fn new(rows: &PositionRows, blocks: [usize; 2], apart: [usize; 2]) -> Self {
-        Self(blocks.map(|examples| Positions::new(rows, examples, apart)))
+    /// Creates them for a block of examples and the remaining ones, which are `apart` where they are read and
+    /// written, with the steps to the taps and from channel to channel.
+    pub(super) fn new(
+        rows: &PositionRows,
+        blocks: [usize; 2],
+        apart: [usize; 2],
+        meetings: Meetings,
+        (offsets, channel): (Vec<usize>, usize),
+    ) -> Self {
+        Self {
+            blocks: blocks.map(|examples| Positions::new(rows, examples, apart)),
+            meetings,
+            offsets,
+            apart: channel,
+        }
     }
 
     /// Whether so many outputs leave so little of their vectors empty that no other way is better where
@@ -54,17 +90,20 @@ impl Channels {
         lanes > 1 && outputs.next_multiple_of(lanes) <= outputs + outputs / 8
     }
 
-    /// Returns the cost, in multiplications of two vectors, with this number of outputs and of products in
-    /// each.
+    /// Returns the cost, in multiplications of two vectors, with this number of outputs and of elements that the
+    /// positions of an example meet.
     pub(super) fn cost(
         rows: &PositionRows,
         examples: usize,
-        [outputs, depth]: [usize; 2],
+        [outputs, met]: [usize; 2],
         lanes: usize,
     ) -> usize {
         let count = rows.rows.len() * rows.len * examples;
         let vectors = outputs.div_ceil(lanes);
-        let products = count.next_multiple_of(HIGH) * vectors * depth;
+        // The last positions of a tile may be repeated.
+        let tile = HEIGHTS[1];
+        let repeated = (count.next_multiple_of(tile) - count) * met.div_ceil(count.max(1));
+        let products = (examples * met + repeated) * vectors;
         // A single vector in a tile waits for the factors.
         let waiting = if vectors == 1 { products / 4 } else { 0 };
         let writing = if rows.step == 1 { 1 } else { 4 };
@@ -73,10 +112,10 @@ impl Channels {
 
     /// The number of sums that are kept.
     pub(super) const fn results(lanes: usize) -> usize {
-        (POSITIONS + HIGH) * WIDE * lanes
+        POSITIONS * WIDE * lanes
     }
 
-    /// Computes some channels of the output, with panels of weights.
+    /// Computes some channels of the output from so many of the input, with panels of weights.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     pub(super) fn run<S: Simd, T: Float>(
@@ -85,32 +124,37 @@ impl Channels {
         is_rest: bool,
         channels: usize,
         [source, weights]: [&[T]; 2],
-        steps: &[usize],
+        inputs: usize,
         results: &mut [T],
         (out, size): (&mut [T], usize),
     ) {
-        let positions = &self.0[usize::from(is_rest)];
+        let positions = &self.blocks[usize::from(is_rest)];
         let lanes = T::lanes::<S>();
-        let span = steps.iter().max().map_or(0, |step| step + 1);
         for (i, starts) in positions.starts.chunks(POSITIONS).enumerate() {
             let mut at = 0;
             for vectors in Panels::new(channels.div_ceil(lanes), wide::<S>(), false) {
+                // The weights of one channel, and the number of channels at once.
                 let width = vectors * lanes;
-                let weights = &weights[at * steps.len()..][..width * steps.len()];
-                let most = const { panel::<S>() } / (width * size_of::<T>());
-                let length = steps.len().div_ceil(steps.len().div_ceil(most));
-                let parts = steps.chunks(length).zip(weights.chunks(length * width));
-                for (part, (steps, weights)) in parts.enumerate() {
-                    let work = Scattered {
-                        memory: source,
-                        starts,
-                        steps,
-                        span,
-                        weights,
-                        out: &mut *results,
-                        add: part > 0,
-                    };
-                    scattered(simd, work, vectors);
+                let kernel = width * self.offsets.len();
+                let weights = &weights[at * self.offsets.len() * inputs..][..kernel * inputs];
+                let most = (const { panel::<S>() } / (kernel * size_of::<T>())).max(1);
+                let length = inputs.div_ceil(inputs.div_ceil(most));
+                let tiles = positions.tiles(tall::<S>(vectors), self);
+                for (part, weights) in weights.chunks(length * kernel).enumerate() {
+                    for band in &tiles.bands[i] {
+                        let work = Scattered {
+                            memory: &source[part * length * self.apart..],
+                            starts,
+                            positions: &band.positions,
+                            taps: &tiles.sets[band.set],
+                            kernel: self.offsets.len(),
+                            apart: self.apart,
+                            weights,
+                            out: &mut *results,
+                            add: part > 0,
+                        };
+                        scattered(simd, work, vectors);
+                    }
                 }
                 let written = width.min(channels - at);
                 let out = &mut out[at * size..];
@@ -154,7 +198,35 @@ impl Positions {
             starts,
             runs,
             step: rows.step,
+            tiles: Default::default(),
         }
+    }
+
+    /// Returns the positions in tiles of this one of the heights.
+    fn tiles(&self, height: usize, channels: &Channels) -> &Tiles {
+        self.tiles[height].get_or_init(|| {
+            let Channels {
+                meetings, offsets, ..
+            } = channels;
+            let mut sets = meetings.sets.clone();
+            let examples = self.starts.len() / meetings.of.len();
+            let of = meetings.of.repeat(examples);
+            let bands = of
+                .chunks(POSITIONS)
+                .map(|of| bands(of, HEIGHTS[height], &mut sets));
+            let bands = bands.collect();
+            let taps = |set: Vec<usize>| {
+                let step = |number| Tap {
+                    number,
+                    step: offsets[number],
+                };
+                set.into_iter().map(step).collect()
+            };
+            Tiles {
+                bands,
+                sets: sets.into_iter().map(taps).collect(),
+            }
+        })
     }
 
     /// Calls `write` with the parts of runs that are in a range, and their positions in it.
@@ -178,6 +250,44 @@ impl Positions {
             }
         }
     }
+}
+
+/// Returns positions with these sets of taps in tiles of a height. What is left of the sets shares tiles, which
+/// have the taps of all their positions.
+fn bands(of: &[usize], height: usize, sets: &mut Vec<Vec<usize>>) -> Vec<Band> {
+    let mut with: Vec<Vec<usize>> = vec![Vec::new(); sets.len()];
+    for (position, &set) in of.iter().enumerate() {
+        with[set].push(position);
+    }
+    let (mut bands, mut left) = (Vec::new(), Vec::new());
+    for (set, mut positions) in with.into_iter().enumerate() {
+        left.extend(positions.split_off(positions.len() / height * height));
+        if !positions.is_empty() {
+            bands.push(Band { positions, set });
+        }
+    }
+    for tile in left.chunks(height) {
+        let mut taps: Vec<usize> = Vec::new();
+        // Positions of one set are neighbours.
+        for those in tile.chunk_by(|&a, &b| of[a] == of[b]) {
+            taps.extend(&sets[of[those[0]]]);
+        }
+        taps.sort_unstable();
+        taps.dedup();
+        let known = sets.iter().position(|set| *set == taps);
+        let set = known.unwrap_or_else(|| {
+            sets.push(taps);
+            sets.len() - 1
+        });
+        match bands.last_mut() {
+            Some(band) if band.set == set => band.positions.extend(tile),
+            _ => bands.push(Band {
+                positions: tile.to_vec(),
+                set,
+            }),
+        }
+    }
+    bands
 }
 
 /// Writes sums of channels at positions with the positions last.

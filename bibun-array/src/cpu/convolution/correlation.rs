@@ -5,6 +5,7 @@ use std::ops::Range;
 use pulp::{Arch, Simd, WithSimd};
 
 use super::EXAMPLES;
+use super::border::{AxisMeetings, Meetings};
 use super::channels::{Channels, packed};
 use super::grid::PositionRows;
 use super::lines::Lines;
@@ -49,6 +50,7 @@ struct AxisPhase {
     count: usize,
     /// The steps between positions where they are read and written.
     steps: [usize; 2],
+    meetings: AxisMeetings,
 }
 
 impl Correlation {
@@ -75,8 +77,9 @@ impl Correlation {
                 kernel,
                 stride,
                 dilation,
-                ..
+                padding: [padding, _],
             } = windows[axis];
+            let elements = padding..padding + sizes[axis];
             let tap = |tap| match (axis == last, tap * dilation) {
                 (false, at) => [tap, at],
                 (true, at) => [tap, at % split * source.part + at / split],
@@ -86,6 +89,9 @@ impl Correlation {
                 first: [0, 0],
                 count: positions[axis],
                 steps: [if axis == last { read } else { stride }, 1],
+                meetings: AxisMeetings::new(positions[axis], kernel, |i, tap| {
+                    elements.contains(&(i * stride + tap * dilation))
+                }),
             }]
         });
         let axes = axes.collect();
@@ -133,14 +139,19 @@ impl Correlation {
             before.push(lowest);
             let phases = phases.into_iter().map(|(first, t, count, taps)| {
                 let farthest = farthest(&taps);
+                let start = (lowest + t).saturating_sub(farthest);
+                let taps = taps.iter().map(|&tap| [tap, farthest - back(tap)]);
+                let taps: Vec<[usize; 2]> = taps.collect();
+                let elements = lowest..lowest + positions[axis];
+                let meetings = AxisMeetings::new(count, taps.len(), |i, tap| {
+                    elements.contains(&(start + i + taps[tap][1]))
+                });
                 AxisPhase {
-                    first: [(lowest + t).saturating_sub(farthest), first],
-                    taps: taps
-                        .iter()
-                        .map(|&tap| [tap, farthest - back(tap)])
-                        .collect(),
+                    first: [start, first],
+                    taps,
                     count,
                     steps: [1, stride],
+                    meetings,
                 }
             });
             axes.push(phases.collect());
@@ -217,7 +228,7 @@ impl Correlation {
             let depth = channels * taps.len();
             let rest = n % block;
             let of_channels = (0..inputs).map(|channel| channel * source.size);
-            let steps = places([of_channels.collect::<Vec<_>>(), offsets]);
+            let steps = places([of_channels.collect::<Vec<_>>(), offsets.clone()]);
             let phase = Phase {
                 taps,
                 last: steps.iter().copied().max().unwrap_or(0),
@@ -251,10 +262,21 @@ impl Correlation {
             let way = (0..3)
                 .min_by_key(|&way| costs[way])
                 .expect("there are three");
-            let in_channels = Channels::cost(&rows, block, [outputs, depth], lanes);
+            let meetings: Vec<&AxisMeetings> = (0..=last).map(|axis| &of(axis).meetings).collect();
+            let met = Meetings::count(&meetings) * channels;
+            let in_channels = Channels::cost(&rows, block, [outputs, met], lanes);
             // Not for a gain that its writing may use up.
             let is_worth = lanes > 1 && depth > 0 && in_channels + in_channels / 32 < costs[way];
-            let channels = is_worth.then(|| Channels::new(&rows, [block, rest], apart));
+            let channels = is_worth.then(|| {
+                let meetings = Meetings::new(&meetings);
+                Channels::new(
+                    &rows,
+                    [block, rest],
+                    apart,
+                    meetings,
+                    (offsets, source.size),
+                )
+            });
             let grids = [
                 std::mem::take(&mut ways[way].0),
                 match way {
@@ -506,7 +528,7 @@ impl<T: Float> WithSimd for Correlate<'_, T> {
                         is_rest,
                         count,
                         [source, &panels[panel..]],
-                        &phase.steps,
+                        plan.channels,
                         results,
                         (&mut *out, plan.size),
                     );

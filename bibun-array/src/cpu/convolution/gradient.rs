@@ -8,7 +8,7 @@ use super::EXAMPLES;
 use super::grid::COPY;
 use super::memory::{STREAMED, Scratch, Unit, fence, for_each_with, places, steps, stream, worth};
 use super::source::ChannelsLast;
-use crate::convolution::Convolution;
+use crate::convolution::{Convolution, Window};
 use crate::cpu::tile::{Float, Lane, Rows, Target, Vectors, high, sums, width};
 
 /// The most outputs whose weights are computed before they are written past the caches: a row of tiles.
@@ -35,6 +35,8 @@ pub(super) struct Gradient {
     /// The patches that are gathered into whole vectors, if they are.
     gathered: Option<Gathered>,
     vectors: Vec<Lane>,
+    /// The positions from which each vector meets elements along the first axis, and not only padding.
+    met: Vec<Range<usize>>,
     /// The numbers of examples and positions that are taken at once.
     block: usize,
     length: usize,
@@ -82,6 +84,25 @@ impl Gradient {
             _ => (places((0..=last).map(tap)), inputs),
         };
         let depth = runs.len() * run;
+        let rows_of = |run: usize| {
+            let Window {
+                kernel,
+                stride,
+                padding: [padding, _],
+                dilation,
+            } = windows[0];
+            // A run of one axis may hold all taps.
+            let of_tap = runs.len() / kernel;
+            if of_tap == 0 {
+                return 0..positions[0];
+            }
+            let tap = run / of_tap * dilation;
+            let first = padding.saturating_sub(tap).div_ceil(stride);
+            let end = (padding + sizes[0]).saturating_sub(tap).div_ceil(stride);
+            let end = end.min(positions[0]);
+            first.min(end)..end
+        };
+        let of_row = starts.len() / positions[0].max(1);
         let pieces = runs.iter().enumerate().flat_map(|(i, &start)| {
             (0..run).step_by(lanes).map(move |first| Lane {
                 start: start + first,
@@ -90,6 +111,13 @@ impl Gradient {
             })
         });
         let pieces: Vec<Lane> = pieces.collect();
+        let mut met: Vec<_> = pieces
+            .iter()
+            .map(|piece| {
+                let rows = rows_of(piece.place / run);
+                rows.start * of_row..rows.end * of_row
+            })
+            .collect();
         let patch = depth.next_multiple_of(lanes);
         let is_gathered = patch / lanes * outputs + pieces.len() * COPY < pieces.len() * outputs;
         let mut most = LENGTH;
@@ -111,6 +139,7 @@ impl Gradient {
                     len: lanes.min(depth - place),
                 })
                 .collect();
+            met = vec![0..starts.len(); vectors.len()];
         }
         let length = starts.len().div_ceil(starts.len().div_ceil(most));
         Self {
@@ -134,6 +163,7 @@ impl Gradient {
                 steps: (0..length).map(|k| k * patch).collect(),
             }),
             vectors,
+            met,
             length,
         }
     }
@@ -284,13 +314,34 @@ impl<T: Float> WithSimd for GradientOf<'_, T> {
                     while lane < plan.vectors.len() {
                         let width = width::<S>(plan.vectors.len() - lane);
                         let lanes = &plan.vectors[lane..lane + width];
+                        // Of a tile, all that one of its vectors meets.
+                        let met = &plan.met[lane..lane + width];
+                        lane += width;
+                        let bound = |at: usize| at.clamp(chunk.start, chunk.end) - chunk.start;
+                        let begin = met.iter().map(|met| bound(met.start)).min().unwrap_or(0);
+                        let end = met
+                            .iter()
+                            .map(|met| bound(met.end))
+                            .max()
+                            .unwrap_or(0)
+                            .max(begin);
+                        if add && begin == end {
+                            continue;
+                        }
+                        let rows = Rows {
+                            memory: &rows.memory[begin..],
+                            ..rows
+                        };
+                        let from = Vectors {
+                            steps: &from.steps[begin..end],
+                            ..from
+                        };
                         let target = Target {
                             memory: &mut *out,
                             step: plan.depth,
                             add,
                         };
                         sums(simd, high, block, rows, from, lanes, target);
-                        lane += width;
                     }
                     if streamed {
                         stream(&results[..written.len()], written);

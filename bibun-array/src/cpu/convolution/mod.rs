@@ -5,7 +5,7 @@
 //!
 //! [`Correlation`] computes the output in vectors of neighbouring positions, each channel of the input by
 //! itself, or in vectors of output channels ([`Channels`](channels::Channels)), which leave no part of a
-//! vector empty where positions do. If there is one output channel, as in depthwise convolutions, rows of
+//! vector empty where positions do, and multiply no padding. If there is one output channel, as in depthwise convolutions, rows of
 //! positions are joined in [`Lines`](lines::Lines). The input is the correlation of the output with mirrored
 //! kernels; where kernels move by more than one element, there is one correlation for each remainder of the
 //! position, with the part of the kernel that meets it. [`Gradient`] computes the weights in vectors of neighbouring input channels,
@@ -17,6 +17,7 @@
 //! Every element is a sum in an order that follows from the sizes of one group of the convolution
 //! and the number of examples, so that neither threads nor further groups change it.
 
+mod border;
 mod channels;
 mod correlation;
 mod gradient;

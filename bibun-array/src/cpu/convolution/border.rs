@@ -1,0 +1,96 @@
+//! Positions at the border, from which some elements of the kernel meet padding.
+
+use super::memory::{places, steps};
+
+/// The most sets of taps. More of them, as large kernels have, take longer to tell apart than they save.
+const SETS: usize = 64;
+
+/// The taps that meet elements from each position along an axis, and not padding.
+pub(super) struct AxisMeetings {
+    taps: usize,
+    /// Different sets of taps, each in order.
+    sets: Vec<Vec<usize>>,
+    /// The set of each position.
+    of: Vec<usize>,
+}
+
+impl AxisMeetings {
+    /// Creates it for so many positions and taps. A position whose first and last taps meet elements meets them
+    /// with all taps.
+    pub(super) fn new(positions: usize, taps: usize, meets: impl Fn(usize, usize) -> bool) -> Self {
+        let mut sets: Vec<Vec<usize>> = Vec::new();
+        let mut all = None;
+        let of = (0..positions).map(|position| {
+            let meets_all = taps == 0 || meets(position, 0) && meets(position, taps - 1);
+            let set: Vec<usize> = match (meets_all, all) {
+                (true, Some(all)) => return all,
+                (true, None) => (0..taps).collect(),
+                (false, _) => (0..taps).filter(|&tap| meets(position, tap)).collect(),
+            };
+            let known = sets.iter().position(|other| *other == set);
+            let number = known.unwrap_or_else(|| {
+                sets.push(set);
+                sets.len() - 1
+            });
+            if meets_all {
+                all = Some(number);
+            }
+            number
+        });
+        let of = of.collect();
+        Self { taps, sets, of }
+    }
+}
+
+/// The taps that meet elements from each position.
+pub(super) struct Meetings {
+    pub(super) sets: Vec<Vec<usize>>,
+    /// The set of each position.
+    pub(super) of: Vec<usize>,
+}
+
+impl Meetings {
+    /// Creates those of all axes, whose taps and positions are numbered with the last axis fastest.
+    pub(super) fn new(axes: &[&AxisMeetings]) -> Self {
+        let sizes =
+            |of: fn(&AxisMeetings) -> usize| axes.iter().map(|axis| of(axis)).collect::<Vec<_>>();
+        let taps = steps(&sizes(|axis| axis.taps), 1);
+        if !are_few(axes) {
+            let all = sizes(|axis| axis.taps).iter().product();
+            let positions = sizes(|axis| axis.of.len()).iter().product();
+            return Self {
+                sets: vec![(0..all).collect()],
+                of: vec![0; positions],
+            };
+        }
+        let of_sets = steps(&sizes(|axis| axis.sets.len()), 1);
+        let along = axes.iter().zip(&of_sets);
+        let of = places(along.map(|(axis, step)| axis.of.iter().map(move |set| set * step)));
+        let count: usize = sizes(|axis| axis.sets.len()).iter().product();
+        let sets = (0..count).map(|set| {
+            let along = axes.iter().zip(&of_sets).zip(&taps);
+            places(along.map(|((axis, step), tap)| {
+                let set = &axis.sets[set / step % axis.sets.len()];
+                set.iter().map(move |i| i * tap)
+            }))
+        });
+        Self {
+            sets: sets.collect(),
+            of,
+        }
+    }
+
+    /// The number of elements that all positions meet, without making the sets.
+    pub(super) fn count(axes: &[&AxisMeetings]) -> usize {
+        let is_told = are_few(axes);
+        let along = axes.iter().map(|axis| match is_told {
+            true => axis.of.iter().map(|&set| axis.sets[set].len()).sum(),
+            false => axis.of.len() * axis.taps,
+        });
+        along.product()
+    }
+}
+
+fn are_few(axes: &[&AxisMeetings]) -> bool {
+    axes.iter().map(|axis| axis.sets.len()).product::<usize>() <= SETS
+}
