@@ -103,8 +103,10 @@ pub(crate) fn on_cpu(
     outputs: &[(Shape, DType)],
     compute: impl Fn(&[Array]) -> Vec<Array> + Send + Sync + 'static,
 ) -> Vec<Array> {
-    let device = common(function, inputs.iter().copied());
+    common(function, inputs.iter().copied());
     let run = move |x: Vec<Array>| {
+        // Not where the inputs are when this is written down.
+        let device = common(function, &x);
         let x: Vec<Array> = x.iter().map(|x| x.to(cpu())).collect();
         compute(&x).into_iter().map(|y| y.to(device)).collect()
     };

@@ -403,6 +403,26 @@ fn parts_are_written_into_one_array_by_one_step() {
 
 /// Machine code has the sums and extremes of rows in the passes that compute the rows, and does not store
 /// what only they read.
+/// Threads share the writing of a long part, which is a step of its own.
+#[test]
+fn long_parts_are_written_by_threads_and_short_ones_together() {
+    let long = Array::from_vec((0..1 << 16).map(|i| i as f32).collect(), [256, 256]);
+    let short = Array::from_vec((0..256).map(|i| -(i as f32)).collect(), [1, 256]);
+    let listing = agree("concat", &[long, short], &|arrays| {
+        let [long, short] = arrays else {
+            unreachable!("two arrays are given");
+        };
+        let turned = long.transpose();
+        vec![
+            concat(&[long, short, short, &turned], 0),
+            concat(&[short, short, long, short], 0),
+            concat(&[&turned, long], 1),
+        ]
+    });
+    // The parts before the first long one.
+    assert_eq!(listing.matches("= join(").count(), 1, "{listing}");
+}
+
 #[test]
 fn rows_are_folded_by_the_passes_that_compute_them() {
     let mut numbers = Numbers(3);

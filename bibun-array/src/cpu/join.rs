@@ -2,7 +2,8 @@
 
 use smallvec::SmallVec;
 
-use super::elementwise::{Places, Steps, gather};
+use super::elementwise::{Places, Steps, gather, sharing};
+use super::threads::Sharing;
 use crate::dtype::with_word;
 use crate::shape::Layout;
 use crate::storage::Word;
@@ -83,6 +84,11 @@ impl Join {
     /// Whether the places of so many elements are known.
     pub(crate) const fn is_small(size: usize) -> bool {
         size <= Places::MOST
+    }
+
+    /// Whether threads would share the writing of so many elements, which they do not of a join.
+    pub(crate) fn is_shared(size: usize) -> bool {
+        sharing(size) != Sharing::Never
     }
 
     /// Adds a part, which overwrites those before it. It lies in memory in the layout `from`, wherever that

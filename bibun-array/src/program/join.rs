@@ -47,6 +47,9 @@ impl Joins {
         let Work::Call { part: Some(to), .. } = &part.work else {
             return Some(part);
         };
+        if Join::is_shared(to.shape.size()) {
+            return Some(part);
+        }
         let to = to.clone();
         let target = part.inputs.first().and_then(|target| match target {
             Operand::Slot(slot, layout) => {

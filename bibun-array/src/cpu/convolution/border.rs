@@ -94,3 +94,44 @@ impl Meetings {
 fn are_few(axes: &[&AxisMeetings]) -> bool {
     axes.iter().map(|axis| axis.sets.len()).product::<usize>() <= SETS
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn axis(size: usize, kernel: usize, stride: usize, padding: usize) -> AxisMeetings {
+        let positions = (size + 2 * padding - kernel) / stride + 1;
+        AxisMeetings::new(positions, kernel, |i, tap| {
+            (padding..padding + size).contains(&(i * stride + tap))
+        })
+    }
+
+    #[test]
+    fn each_position_has_the_taps_that_meet_elements() {
+        let axes = [axis(7, 3, 1, 1), axis(6, 4, 2, 3)];
+        let meetings = Meetings::new(&[&axes[0], &axes[1]]);
+        let mut count = 0;
+        for row in 0..7 {
+            for column in 0..5 {
+                let all = (0..3).flat_map(|i| (0..4).map(move |j| (i, j)));
+                let met = all.filter(|&(i, j)| {
+                    (1..8).contains(&(row + i)) && (3..9).contains(&(2 * column + j))
+                });
+                let met: Vec<usize> = met.map(|(i, j)| 4 * i + j).collect();
+                count += met.len();
+                assert_eq!(meetings.sets[meetings.of[5 * row + column]], met);
+            }
+        }
+        assert_eq!(Meetings::count(&[&axes[0], &axes[1]]), count);
+    }
+
+    #[test]
+    fn positions_without_padding_or_with_many_sets_have_all_taps() {
+        for axis in [axis(9, 3, 2, 0), axis(60, 90, 1, 50), axis(1, 1, 1, 0)] {
+            let meetings = Meetings::new(&[&axis]);
+            assert_eq!(meetings.sets, [(0..axis.taps).collect::<Vec<_>>()]);
+            assert_eq!(meetings.of, vec![0; axis.of.len()]);
+            assert_eq!(Meetings::count(&[&axis]), axis.of.len() * axis.taps);
+        }
+    }
+}

@@ -84,6 +84,15 @@ impl Channels {
         }
     }
 
+    /// Puts the positions in the tiles of so many vectors, before threads need them, which would wait for each other.
+    fn prepare<S: Simd>(&self, vectors: usize) {
+        for vectors in Panels::new(vectors, wide::<S>(), false) {
+            for positions in &self.blocks {
+                positions.tiles(tall::<S>(vectors), self);
+            }
+        }
+    }
+
     /// Whether so many outputs leave so little of their vectors empty that no other way is better where
     /// positions are not side by side.
     pub(super) const fn are_full(outputs: usize, lanes: usize) -> bool {
@@ -213,7 +222,7 @@ impl Positions {
             let of = meetings.of.repeat(examples);
             let bands = of
                 .chunks(POSITIONS)
-                .map(|of| bands(of, HEIGHTS[height], &mut sets));
+                .map(|of| bands(of, HEIGHTS[height], offsets.len(), &mut sets));
             let bands = bands.collect();
             let taps = |set: Vec<usize>| {
                 let step = |number| Tap {
@@ -254,7 +263,8 @@ impl Positions {
 
 /// Returns positions with these sets of taps in tiles of a height. What is left of the sets shares tiles, which
 /// have the taps of all their positions.
-fn bands(of: &[usize], height: usize, sets: &mut Vec<Vec<usize>>) -> Vec<Band> {
+fn bands(of: &[usize], height: usize, taps: usize, sets: &mut Vec<Vec<usize>>) -> Vec<Band> {
+    let mut is_met = vec![false; taps];
     let mut with: Vec<Vec<usize>> = vec![Vec::new(); sets.len()];
     for (position, &set) in of.iter().enumerate() {
         with[set].push(position);
@@ -267,13 +277,14 @@ fn bands(of: &[usize], height: usize, sets: &mut Vec<Vec<usize>>) -> Vec<Band> {
         }
     }
     for tile in left.chunks(height) {
-        let mut taps: Vec<usize> = Vec::new();
+        is_met.fill(false);
         // Positions of one set are neighbours.
         for those in tile.chunk_by(|&a, &b| of[a] == of[b]) {
-            taps.extend(&sets[of[those[0]]]);
+            sets[of[those[0]]]
+                .iter()
+                .for_each(|&tap| is_met[tap] = true);
         }
-        taps.sort_unstable();
-        taps.dedup();
+        let taps: Vec<usize> = (0..taps).filter(|&tap| is_met[tap]).collect();
         let known = sets.iter().position(|set| *set == taps);
         let set = known.unwrap_or_else(|| {
             sets.push(taps);
@@ -349,7 +360,7 @@ impl<T: Float> WithSimd for Write<'_, T> {
     }
 }
 
-/// Returns the weights of all phases as panels, for parts of so many channels.
+/// Returns the weights of all phases as panels, for parts of so many channels, and makes their tiles.
 pub(super) fn packed<T: Float>(correlation: &Correlation, part: usize, w: &[T]) -> Buffer {
     let lanes = super::memory::lanes::<T>();
     let parts = correlation.groups * correlation.outputs / part * part.next_multiple_of(lanes);
@@ -388,6 +399,9 @@ impl<T: Float> WithSimd for Packed<'_, T> {
                 let (from, later) = w.split_at(self.part * depth);
                 let (panels, rest) = to.split_at_mut(vectors * lanes * depth);
                 (w, to) = (later, rest);
+                if let Some(channels) = &phase.channels {
+                    channels.prepare::<S>(vectors);
+                }
                 if depth == 0 {
                     continue;
                 }
@@ -402,6 +416,38 @@ impl<T: Float> WithSimd for Packed<'_, T> {
                     panels: Panels::new(vectors, wide::<S>(), false),
                     to: panels,
                 });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_position_is_in_one_tile_with_its_taps() {
+        let known = [vec![0, 1, 2, 3], vec![1, 2, 3], vec![0, 1], vec![]];
+        for height in HEIGHTS {
+            for count in [1, 5, 6, 8, 31, 64, 480] {
+                let of: Vec<usize> = (0..count)
+                    .map(|i| [0, 3, 1, 0, 2, 3, 0][i * i % 7])
+                    .collect();
+                let mut sets = known.to_vec();
+                let mut met = vec![0; count];
+                let mut products = 0;
+                for Band { positions, set } in bands(&of, height, 4, &mut sets) {
+                    products += positions.len() * sets[set].len();
+                    for position in positions {
+                        met[position] += 1;
+                        let own = &sets[of[position]];
+                        assert!(own.iter().all(|tap| sets[set].contains(tap)));
+                    }
+                }
+                assert_eq!(met, vec![1; count]);
+                // At most a tile of each set but the first one has more taps than that.
+                let least: usize = of.iter().map(|&set| known[set].len()).sum();
+                assert!(products >= least && products <= least + 3 * height * 4);
             }
         }
     }
