@@ -3,7 +3,7 @@
 use pulp::Simd;
 
 use super::memory::{copy, places, steps};
-use crate::cpu::tile::Float;
+use crate::cpu::tile::{Float, transposed};
 
 /// The places of the elements of one channel between their padding.
 pub(super) struct Source {
@@ -99,7 +99,7 @@ impl ChannelsLast {
                 copy(simd, &x[i * width..][..width], source);
                 continue;
             }
-            transpose(&x[i * width..], size, channels, source);
+            transpose(simd, &x[i * width..], size, channels, source);
         }
     }
 }
@@ -107,7 +107,37 @@ impl ChannelsLast {
 /// Writes channels that are `size` apart with the channels last, as many elements of each as there is
 /// room for.
 #[inline(always)]
-fn transpose<T: Float>(x: &[T], size: usize, channels: usize, out: &mut [T]) {
+fn transpose<S: Simd, T: Float>(simd: S, x: &[T], size: usize, channels: usize, out: &mut [T]) {
+    let lanes = T::lanes::<S>();
+    let count = out.len() / channels;
+    let is_inside = (channels - 1) * size + lanes.max(count) <= x.len();
+    // PERF: with fewer registers, squares of vectors are in memory.
+    if const { S::REGISTER_COUNT < 32 } || channels < lanes || !is_inside {
+        return transpose_blocks(x, size, channels, out);
+    }
+    // The last squares share elements with those before.
+    for first in (0..count).step_by(lanes) {
+        let first = first.min(count.saturating_sub(lanes));
+        for channel in (0..channels).step_by(lanes) {
+            let channel = channel.min(channels - lanes);
+            let row = |i: usize| &x[(channel + i) * size + first..];
+            let square = transposed::<S, T>(simd, row);
+            if count >= lanes {
+                for i in 0..lanes {
+                    T::store::<S>(&mut out[(first + i) * channels + channel..], square[i]);
+                }
+            } else {
+                for (i, &row) in square.iter().take(count).enumerate() {
+                    T::store::<S>(&mut out[i * channels + channel..], row);
+                }
+            }
+        }
+    }
+}
+
+/// The same by blocks of a few elements.
+#[inline(always)]
+fn transpose_blocks<T: Float>(x: &[T], size: usize, channels: usize, out: &mut [T]) {
     const SIDE: usize = 8;
     let count = out.len() / channels;
     let (whole, rows) = (channels / SIDE * SIDE, count / SIDE * SIDE);
