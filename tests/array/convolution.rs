@@ -89,7 +89,11 @@ fn cases() -> Vec<(usize, Convolution)> {
         // So many positions in padding that the first sums of weights have no products.
         (
             2,
-            convolution(1, [16, 5], &[(3, [2, 1, 12, 12, 1]), (20, [2, 1, 12, 12, 1])]),
+            convolution(
+                1,
+                [16, 5],
+                &[(3, [2, 1, 12, 12, 1]), (20, [2, 1, 12, 12, 1])],
+            ),
         ),
         // One element, with and without steps.
         (3, convolution(1, [20, 33], &[(9, [1, 1, 0, 0, 1]); 2])),
