@@ -7,6 +7,7 @@ processors as it has threads. A ratio is the median of the rounds' ratios of the
 """
 
 import argparse
+import os
 import pathlib
 import re
 import statistics
@@ -178,7 +179,7 @@ class Session:
             for contestant in able:
                 contestant.calibrate(self.idle[contestant.process.library])
             for turn in range(self.arguments.rounds):
-                if self.threads > 1:
+                if 1 < self.threads <= len(os.sched_getaffinity(0)):
                     self.messages.append(int(self.processes["bibun"].ask("message")))
                 first = turn % len(able)
                 for contestant in able[first:] + able[:first]:

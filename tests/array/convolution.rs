@@ -343,6 +343,25 @@ fn gradients_of_many_weights_are_those_of_few_examples_together() {
     }
 }
 
+/// Threads may share the channels of an example, which go into other tiles then.
+#[test]
+fn results_are_the_same_for_all_thread_counts() {
+    let mut generator = Generator::new(5);
+    for (n, size, channels) in [(2, 28, [48, 96]), (9, 8, [64, 80])] {
+        let convolution = convolution(1, channels, &[(size, [3, 1, 1, 1, 1]); 2]);
+        let parts = PARTS.map(|part| {
+            let shape = convolution.shape(part, n);
+            normal(&mut generator, &shape, DType::F32)
+        });
+        same_for_all_thread_counts(|| {
+            let found = products(&convolution, &parts);
+            found
+                .map(|x| x.to_row_major().cast(DType::F64).to_vec::<f64>())
+                .concat()
+        });
+    }
+}
+
 #[test]
 fn what_is_no_number_stays_with_its_example() {
     let mut generator = Generator::new(3);

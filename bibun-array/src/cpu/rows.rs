@@ -150,19 +150,18 @@ impl Rows {
         let made = steps.iter().flat_map(|step| &step.outputs);
         made.for_each(|&value| is_made[value] = true);
         let widths = values.iter().map(|value| value.width);
-        let width_of = |source: &RowSource| match source {
-            RowSource::Value(value) => values[*value].width,
-            RowSource::Array(_) => 0,
-        };
         let passed = steps.iter().map(|step| {
-            let inputs = step.inputs.iter().map(width_of);
-            let outputs = step.outputs.iter().map(|&value| values[value].width);
-            // What is summed or compared may be an array.
-            let least = match step.work {
-                RowWork::Reduce(_) | RowWork::Fold(_) | RowWork::SumOfColumns => read,
-                RowWork::Pass(_) | RowWork::Product { .. } | RowWork::Convolution(_) => 1,
+            // An array may be repeated along the rows of a pass.
+            let of_array = match step.work {
+                RowWork::Pass(_) => 1,
+                _ => read,
             };
-            inputs.chain(outputs).max().unwrap_or(0).max(least)
+            let inputs = step.inputs.iter().map(|source| match source {
+                RowSource::Value(value) => values[*value].width,
+                RowSource::Array(_) => of_array,
+            });
+            let outputs = step.outputs.iter().map(|&value| values[value].width);
+            inputs.chain(outputs).max().unwrap_or(0)
         });
         let passed = passed.sum();
         let mut plan = Self {

@@ -1,5 +1,7 @@
 //! Positions at the border, from which some elements of the kernel meet padding.
 
+use std::ops::Range;
+
 use super::memory::{places, steps};
 
 /// The most sets of taps. More of them, as large kernels have, take longer to tell apart than they save.
@@ -8,36 +10,33 @@ const SETS: usize = 64;
 /// The taps that meet elements from each position along an axis, and not padding.
 pub(super) struct AxisMeetings {
     taps: usize,
-    /// Different sets of taps, each in order.
-    sets: Vec<Vec<usize>>,
+    /// Different sets of taps, each of neighbours.
+    sets: Vec<Range<usize>>,
     /// The set of each position.
     of: Vec<usize>,
 }
 
 impl AxisMeetings {
-    /// Creates it for so many positions and taps. A position whose first and last taps meet elements meets them
-    /// with all taps.
+    /// Creates it for so many positions and taps. Those that meet elements are neighbours. If there are many sets,
+    /// all taps are taken to meet some.
     pub(super) fn new(positions: usize, taps: usize, meets: impl Fn(usize, usize) -> bool) -> Self {
-        let mut sets: Vec<Vec<usize>> = Vec::new();
-        let mut all = None;
-        let of = (0..positions).map(|position| {
-            let meets_all = taps == 0 || meets(position, 0) && meets(position, taps - 1);
-            let set: Vec<usize> = match (meets_all, all) {
-                (true, Some(all)) => return all,
-                (true, None) => (0..taps).collect(),
-                (false, _) => (0..taps).filter(|&tap| meets(position, tap)).collect(),
-            };
+        let mut sets: Vec<Range<usize>> = Vec::new();
+        let mut of = Vec::with_capacity(positions);
+        for position in 0..positions {
+            let is_met = |&tap: &usize| meets(position, tap);
+            let first = (0..taps).find(is_met).unwrap_or(0);
+            let last = (first..taps).rfind(is_met);
+            let set = first..last.map_or(first, |last| last + 1);
             let known = sets.iter().position(|other| *other == set);
-            let number = known.unwrap_or_else(|| {
+            of.push(known.unwrap_or(sets.len()));
+            if known.is_none() {
                 sets.push(set);
-                sets.len() - 1
-            });
-            if meets_all {
-                all = Some(number);
             }
-            number
-        });
-        let of = of.collect();
+            if sets.len() > SETS {
+                let (sets, of) = (vec![0..taps], vec![0; positions]);
+                return Self { taps, sets, of };
+            }
+        }
         Self { taps, sets, of }
     }
 }
@@ -71,7 +70,7 @@ impl Meetings {
             let along = axes.iter().zip(&of_sets).zip(&taps);
             places(along.map(|((axis, step), tap)| {
                 let set = &axis.sets[set / step % axis.sets.len()];
-                set.iter().map(move |i| i * tap)
+                set.clone().map(move |i| i * tap)
             }))
         });
         Self {
@@ -127,7 +126,13 @@ mod tests {
 
     #[test]
     fn positions_without_padding_or_with_many_sets_have_all_taps() {
-        for axis in [axis(9, 3, 2, 0), axis(60, 90, 1, 50), axis(1, 1, 1, 0)] {
+        let many = axis(1 << 14, 1 << 13, 1, 1 << 12);
+        for axis in [
+            axis(9, 3, 2, 0),
+            axis(60, 90, 1, 50),
+            axis(1, 1, 1, 0),
+            many,
+        ] {
             let meetings = Meetings::new(&[&axis]);
             assert_eq!(meetings.sets, [(0..axis.taps).collect::<Vec<_>>()]);
             assert_eq!(meetings.of, vec![0; axis.of.len()]);

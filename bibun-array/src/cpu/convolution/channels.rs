@@ -107,11 +107,12 @@ impl Channels {
         [outputs, met]: [usize; 2],
         lanes: usize,
     ) -> usize {
-        let count = rows.rows.len() * rows.len * examples;
+        let positions = rows.rows.len() * rows.len;
+        let count = positions * examples;
         let vectors = outputs.div_ceil(lanes);
         // The last positions of a tile may be repeated.
         let tile = HEIGHTS[1];
-        let repeated = (count.next_multiple_of(tile) - count) * met.div_ceil(count.max(1));
+        let repeated = (count.next_multiple_of(tile) - count) * met.div_ceil(positions.max(1));
         let products = (examples * met + repeated) * vectors;
         // A single vector in a tile waits for the factors.
         let waiting = if vectors == 1 { products / 4 } else { 0 };
@@ -395,13 +396,13 @@ impl<T: Float> WithSimd for Packed<'_, T> {
         let vectors = self.part.div_ceil(lanes);
         for phase in &self.correlation.phases {
             let depth = phase.steps.len();
+            if let Some(channels) = &phase.channels {
+                channels.prepare::<S>(vectors);
+            }
             for _ in 0..self.correlation.groups * self.correlation.outputs / self.part {
                 let (from, later) = w.split_at(self.part * depth);
                 let (panels, rest) = to.split_at_mut(vectors * lanes * depth);
                 (w, to) = (later, rest);
-                if let Some(channels) = &phase.channels {
-                    channels.prepare::<S>(vectors);
-                }
                 if depth == 0 {
                     continue;
                 }
