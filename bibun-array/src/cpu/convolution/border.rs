@@ -33,8 +33,10 @@ impl AxisMeetings {
                 sets.push(set);
             }
             if sets.len() > SETS {
-                let (sets, of) = (vec![0..taps], vec![0; positions]);
-                return Self { taps, sets, of };
+                sets.clear();
+                sets.push(0..taps);
+                of = vec![0; positions];
+                break;
             }
         }
         Self { taps, sets, of }
