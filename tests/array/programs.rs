@@ -360,6 +360,33 @@ fn a_softmax_goes_through_rows_in_one_step() {
     }
 }
 
+/// Though nothing else in the step reads the rows of the cotangent before.
+#[test]
+fn the_sum_of_a_cotangent_is_in_the_step_of_its_softmax() {
+    let mut numbers = Numbers(7);
+    for shape in [&[1024, 300][..], &[8, 4, 64, 64], &[5000, 20]] {
+        let arrays = [0, 1].map(|_| numbers.array(shape, DType::F32));
+        let listing = agree("gradient of log_softmax", &arrays, &|arrays| {
+            let [x, cotangent] = arrays else {
+                unreachable!("there are two arrays")
+            };
+            let shifted = x - x.max(-1).expand_dims(-1);
+            let y = &shifted - shifted.exp().sum(-1).log().expand_dims(-1);
+            vec![cotangent - y.exp() * cotangent.sum(-1).expand_dims(-1)]
+        });
+        assert!(listing.contains("in 1 steps"), "{listing}");
+        // A sum for rows that are not there is no part of the step.
+        let listing = agree("two sums", &arrays, &|arrays| {
+            let [x, other] = arrays else {
+                unreachable!("there are two arrays")
+            };
+            let centered = x - x.sum(-1).expand_dims(-1);
+            vec![centered, other.sum(-1)]
+        });
+        assert!(listing.contains("in 2 steps"), "{listing}");
+    }
+}
+
 #[test]
 fn rows_that_are_read_once_go_through_in_larger_blocks() {
     let x = Numbers(4).array(&[1024, 1024], DType::F32);
@@ -401,8 +428,6 @@ fn parts_are_written_into_one_array_by_one_step() {
     assert_eq!(listing.matches("= join(").count(), 4, "{listing}");
 }
 
-/// Machine code has the sums and extremes of rows in the passes that compute the rows, and does not store
-/// what only they read.
 /// Threads share the writing of a long part, which is a step of its own.
 #[test]
 fn long_parts_are_written_by_threads_and_short_ones_together() {
@@ -423,6 +448,8 @@ fn long_parts_are_written_by_threads_and_short_ones_together() {
     assert_eq!(listing.matches("= join(").count(), 1, "{listing}");
 }
 
+/// Machine code has the sums and extremes of rows in the passes that compute the rows, and does not store
+/// what only they read.
 #[test]
 fn rows_are_folded_by_the_passes_that_compute_them() {
     let mut numbers = Numbers(3);

@@ -143,10 +143,14 @@ impl Table {
             };
             let depends = reads(&|slot| self.widths.contains_key(&slot));
             let is_late = reads(&|slot| late.contains(&slot));
+            let next = &rest[..rest.len() - choices.len() - 1];
             let placed = (!is_late)
                 .then(|| self.placed(item, slots))
                 .flatten()
-                .filter(|placed| depends || placed.read.iter().any(|x| self.read.contains(x)));
+                .filter(|placed| {
+                    let is_shared = placed.read.iter().any(|x| self.read.contains(x));
+                    depends || is_shared || self.needs(item, next, slots)
+                });
             choices.push(match placed {
                 Some(placed) => {
                     self.add(item, placed);
@@ -168,6 +172,22 @@ impl Table {
         }
         choices.truncate(joined);
         choices
+    }
+
+    /// Whether a step is a reduction for one of the `next` steps, which also reads rows of the table, as the sum of
+    /// a cotangent is in the gradient of a softmax.
+    fn needs(&self, item: &Planned, next: &[Planned], slots: &[SlotSpec]) -> bool {
+        let made = item.outputs();
+        let reads = |next: &Planned, is_one: &dyn Fn(usize) -> bool| {
+            let mut slots = next.operands().iter().filter_map(Operand::slot);
+            slots.any(is_one)
+        };
+        let is_for = |next: &&Planned| {
+            reads(next, &|slot| made.contains(&slot))
+                && reads(next, &|slot| self.widths.contains_key(&slot))
+                && self.placed(next, slots).is_some()
+        };
+        matches!(item, Planned::Call { .. }) && next.iter().rev().take(AHEAD).any(|x| is_for(&x))
     }
 
     fn add(&mut self, item: &Planned, placed: Placed) {
