@@ -26,9 +26,12 @@ struct Line([u8; 64]);
 /// The bytes that come from memory together.
 pub(crate) const LINE: usize = size_of::<Line>();
 
-/// The number of elements in a page of memory, at whose end processors stop to look ahead by themselves.
+/// The bytes in a page of memory, at whose end processors stop to look ahead by themselves.
+const PAGE: usize = 4096;
+
+/// The number of elements in a page of memory.
 pub(crate) const fn page<T>() -> usize {
-    4096 / size_of::<T>()
+    PAGE / size_of::<T>()
 }
 
 /// Asks for as many elements so many elements behind some that are read, so that they are in the cache
@@ -48,6 +51,18 @@ pub(crate) fn prefetch<T>(elements: &[T], ahead: usize) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (elements, ahead);
+}
+
+/// The bytes at the beginning of a page after which processors look ahead in it.
+const BEGINNING: usize = 4 * LINE;
+
+/// Asks for the beginning of the next page, if some elements are at the beginning of theirs.
+// PERF: to ask for whole pages keeps some processors from looking ahead by themselves.
+#[inline(always)]
+pub(crate) fn prefetch_page<T>(elements: &[T]) {
+    if elements.as_ptr().addr() % PAGE < BEGINNING {
+        prefetch(elements, page::<T>());
+    }
 }
 
 /// Initialised memory for elements of one type.

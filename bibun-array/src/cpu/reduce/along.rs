@@ -9,7 +9,7 @@ use super::{BLOCK, Fold, LANES};
 use crate::Element;
 use crate::cpu::elementwise::Steps;
 use crate::cpu::is_plain;
-use crate::storage::{page, prefetch};
+use crate::storage::{prefetch, prefetch_page};
 
 /// The number of results that are folded on one walk over the elements.
 const SIDE: usize = 8;
@@ -40,7 +40,7 @@ pub(super) fn take<S: Simd, F: Fold>(
         for run in reduced.runs(from, count) {
             let apart = run.step as usize;
             // The next run is as far from this one as this one from the last.
-            let ahead = last.map_or(0, |last| run.start.wrapping_sub(last));
+            let ahead = Some(last.map_or(0, |last| run.start.wrapping_sub(last)));
             last = Some(run.start);
             let mut done = 0;
             while done < run.len {
@@ -88,13 +88,13 @@ pub(super) fn take_row<S: Simd, F: Fold>(row: &[F::Input], total: &mut F::Total)
         Some(most) if row.len() > most * LANES => {
             let mut collected = [F::EMPTY; LANES];
             for run in row.chunks(most * LANES) {
-                advance::<S, F>(black_box(&mut parts), run, page::<F::Input>());
+                advance::<S, F>(black_box(&mut parts), run, None);
                 collect::<F>(black_box(&mut collected), black_box(&mut parts));
             }
             *total = F::merge(*total, merged::<S, F>(black_box(&mut collected)));
         }
         _ => {
-            advance::<S, F>(black_box(&mut parts), row, page::<F::Input>());
+            advance::<S, F>(black_box(&mut parts), row, None);
             *total = F::collect(*total, joined::<S, F>(parts));
         }
     }
@@ -135,9 +135,14 @@ pub(super) fn take_few<S: Simd, F: Fold>(
     }
 }
 
-/// Distributes elements over the parts of a result, and asks for those that are so many elements behind them.
+/// Distributes elements over the parts of a result, and asks for those that are so many elements behind them,
+/// or else for the next page.
 #[inline(always)]
-pub(super) fn advance<S: Simd, F: Fold>(parts: &mut Parts<F>, memory: &[F::Input], ahead: usize) {
+pub(super) fn advance<S: Simd, F: Fold>(
+    parts: &mut Parts<F>,
+    memory: &[F::Input],
+    ahead: Option<usize>,
+) {
     let (chunks, rest) = memory.as_chunks::<LANES>();
     if const { is_plain::<S>() } {
         for chunk in chunks.iter().map(|chunk| &chunk[..]).chain([rest]) {
@@ -150,7 +155,10 @@ pub(super) fn advance<S: Simd, F: Fold>(parts: &mut Parts<F>, memory: &[F::Input
     // PERF: a copy that is only indexed by constants stays in registers.
     let mut own = *parts;
     for chunk in chunks {
-        prefetch(chunk, ahead);
+        match ahead {
+            Some(ahead) => prefetch(chunk, ahead),
+            None => prefetch_page(chunk),
+        }
         for lane in 0..LANES {
             own[lane] = F::add(own[lane], chunk[lane]);
         }

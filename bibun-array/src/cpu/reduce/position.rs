@@ -8,7 +8,7 @@ use super::along::{Beside, advance, joined};
 use super::fold::Extreme;
 use super::{BLOCK, LANES, Part, PartOf, Reducer};
 use crate::cpu::is_plain;
-use crate::storage::{list, page};
+use crate::storage::list;
 use crate::{DType, Element};
 
 /// The position of the extreme along one axis.
@@ -103,7 +103,7 @@ fn best_of_run<S: Simd, T: Element, F: Extreme<T>>(
         advance::<S, F>(
             &mut parts,
             beside.one_another(block, step, block.len().div_ceil(step)),
-            page::<T>(),
+            None,
         );
         let extreme = joined::<S, F>(parts);
         if best.is_none_or(|(best, _)| F::beats(extreme, best)) {
