@@ -36,6 +36,14 @@ pub(crate) trait Float: Number {
         c: Self::Vector<S>,
     ) -> Self::Vector<S>;
     fn sum<S: Simd>(simd: S, x: Self::Vector<S>) -> Self;
+    /// `a` where it is greater than `b`, else `b`.
+    fn larger<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    /// `a` where it is less than `b`, else `b`.
+    fn smaller<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    /// NaN where `a` is NaN, else `b`.
+    fn nan_or<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    /// The elements so many places to the left, the first ones at the end.
+    fn rotate<S: Simd>(simd: S, x: Self::Vector<S>, places: usize) -> Self::Vector<S>;
     /// The first elements of a slice that has at least as many as a vector.
     fn load<S: Simd>(x: &[Self]) -> Self::Vector<S>;
     fn store<S: Simd>(x: &mut [Self], vector: Self::Vector<S>);
@@ -64,7 +72,8 @@ macro_rules! float {
     (
         $T:ident, $vector:ident, $splat:ident, $add:ident, $multiply:ident, $multiply_add:ident,
         $sum:ident, $load:ident, $store:ident, $load_part:ident, $store_part:ident,
-        $greater:ident, $select:ident, $left:ident, $right:ident
+        $max:ident, $min:ident, $equal:ident, $greater:ident, $select:ident,
+        $left:ident, $right:ident
     ) => {
         impl Float for $T {
             type Vector<S: Simd> = S::$vector;
@@ -92,6 +101,28 @@ macro_rules! float {
             #[inline(always)]
             fn sum<S: Simd>(simd: S, x: S::$vector) -> $T {
                 simd.$sum(x)
+            }
+            #[inline(always)]
+            fn larger<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
+                match const { chooses_second::<S>() } {
+                    true => simd.$max(a, b),
+                    false => simd.$select(simd.$greater(a, b), a, b),
+                }
+            }
+            #[inline(always)]
+            fn smaller<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
+                match const { chooses_second::<S>() } {
+                    true => simd.$min(a, b),
+                    false => simd.$select(simd.$greater(b, a), a, b),
+                }
+            }
+            #[inline(always)]
+            fn nan_or<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
+                simd.$select(simd.$equal(a, a), b, simd.$splat(<$T>::NAN))
+            }
+            #[inline(always)]
+            fn rotate<S: Simd>(simd: S, x: S::$vector, places: usize) -> S::$vector {
+                simd.$left(x, places)
             }
             #[inline(always)]
             fn load<S: Simd>(x: &[$T]) -> S::$vector {
@@ -147,6 +178,9 @@ float!(
     as_mut_simd_f32s,
     partial_load_f32s,
     partial_store_f32s,
+    max_f32s,
+    min_f32s,
+    equal_f32s,
     greater_than_f32s,
     select_f32s,
     rotate_left_f32s,
@@ -164,11 +198,20 @@ float!(
     as_mut_simd_f64s,
     partial_load_f64s,
     partial_store_f64s,
+    max_f64s,
+    min_f64s,
+    equal_f64s,
     greater_than_f64s,
     select_f64s,
     rotate_left_f64s,
     rotate_right_f64s
 );
+
+/// Whether the greater and the smaller one of two elements are the second one where neither is, or where one
+/// of them is NaN.
+const fn chooses_second<S: Simd>() -> bool {
+    cfg!(target_arch = "x86_64") && !S::IS_SCALAR
+}
 
 /// Rows of factors: `memory[segment * segment_step + row * step + k]`.
 #[derive(Clone, Copy)]

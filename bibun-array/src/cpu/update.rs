@@ -1,7 +1,6 @@
 //! The pass over the memory of a parameter: block by block, its gradient is prepared, changed and
 //! used while it is in the first-level cache.
 
-use std::hint::black_box;
 use std::mem;
 
 use pulp::{Arch, NullaryFnOnce};
@@ -16,8 +15,9 @@ use crate::math::Machine;
 use crate::update::Run;
 use crate::{Array, Change, Element, Given, Slice, Update};
 
-/// The number of elements processed at a time if something has to be computed or gathered first.
-const BLOCK: usize = 1024;
+/// The number of elements processed at a time if something has to be computed or gathered first: half a
+/// page, so that processors look ahead in all memory that is read by turns.
+const BLOCK: usize = 512;
 /// The number of elements that a thread takes at once, and whose squares are added up before those of
 /// others.
 const SHARE: usize = 1 << 16;
@@ -106,13 +106,6 @@ impl<T: Machine + Element> Part<'_, T> {
         let (block, mut done) = (gradient.block, 0);
         for elements in self.elements.chunks_mut(block) {
             let len = elements.len();
-            if !changes.is_empty() {
-                gradient.fetch(self.start + done, len);
-                fetch(elements);
-                self.state
-                    .iter()
-                    .for_each(|state| fetch(&state[done..done + len]));
-            }
             let gradient = gradient.at(self.start + done, elements);
             let own = self
                 .state
@@ -127,17 +120,6 @@ impl<T: Machine + Element> Part<'_, T> {
             done += len;
         }
     }
-}
-
-/// Reads an element of each line of memory. The lines are then on their way from far memory at once, and
-/// not only when one computation after the other asks for them.
-#[inline(never)]
-fn fetch<T: Machine>(elements: &[T]) {
-    let (mut sums, lines) = ([T::ZERO; 4], elements.chunks(64 / size_of::<T>()));
-    for (i, line) in lines.enumerate() {
-        sums[i % 4] = sums[i % 4] + line[0];
-    }
-    black_box(sums);
 }
 
 pub(super) fn sum_of_squares(changes: &[Change], parameter: &Array, gradient: &Array) -> Array {
@@ -230,13 +212,6 @@ impl<'a, T: Machine + Element> Prepared<'a, T> {
             changes: changes.iter().map(sources).collect(),
             changed: [(); 2].map(|()| vec![T::ZERO; memory]),
             block,
-        }
-    }
-
-    /// Fetches the gradient of some elements.
-    fn fetch(&self, start: usize, len: usize) {
-        if let Source::Direct(elements) = &self.gradient {
-            fetch(&elements[start..start + len]);
         }
     }
 

@@ -1,8 +1,6 @@
 //! Folds along memory: the elements of each result are distributed over [`LANES`] parts, which vector
 //! instructions advance together.
 
-use std::hint::black_box;
-
 use pulp::Simd;
 
 use super::{BLOCK, Fold, LANES};
@@ -23,6 +21,7 @@ pub(super) type Parts<F> = [<F as Fold>::Part; LANES];
 /// elements of results are `step` apart.
 #[inline(always)]
 pub(super) fn take<S: Simd, F: Fold>(
+    simd: S,
     memory: &[F::Input],
     step: usize,
     reduced: &Steps,
@@ -60,7 +59,7 @@ pub(super) fn take<S: Simd, F: Fold>(
                 }
                 for (result, parts) in (i * SIDE..).zip(&mut parts[..totals.len()]) {
                     let memory = &memory[result * step + run.start + done * apart..];
-                    advance::<S, F>(parts, beside.one_another(memory, apart, len), ahead);
+                    advance::<S, F>(simd, parts, beside.one_another(memory, apart, len), ahead);
                 }
                 done += len;
                 taken += len.div_ceil(LANES);
@@ -68,12 +67,12 @@ pub(super) fn take<S: Simd, F: Fold>(
         }
         if collected.is_empty() {
             for (total, parts) in totals.iter_mut().zip(parts) {
-                *total = F::collect(*total, joined::<S, F>(parts));
+                *total = F::collect(*total, F::join_lanes(simd, parts));
             }
         }
         for ((total, collected), parts) in totals.iter_mut().zip(&mut collected).zip(&mut parts) {
             collect::<F>(collected, parts);
-            *total = F::merge(*total, merged::<S, F>(collected));
+            *total = F::merge(*total, F::merge_lanes(simd, *collected));
         }
     }
 }
@@ -82,20 +81,20 @@ pub(super) fn take<S: Simd, F: Fold>(
 // PERF: memory is read in order. Were it known where the parts go next, the compiler would choose vectors
 // for that, and use half of each in the loop.
 #[inline(always)]
-pub(super) fn take_row<S: Simd, F: Fold>(row: &[F::Input], total: &mut F::Total) {
+pub(super) fn take_row<S: Simd, F: Fold>(simd: S, row: &[F::Input], total: &mut F::Total) {
     let mut parts = [F::START; LANES];
     match F::RUN {
         Some(most) if row.len() > most * LANES => {
             let mut collected = [F::EMPTY; LANES];
             for run in row.chunks(most * LANES) {
-                advance::<S, F>(black_box(&mut parts), run, None);
-                collect::<F>(black_box(&mut collected), black_box(&mut parts));
+                advance::<S, F>(simd, &mut parts, run, None);
+                collect::<F>(&mut collected, &mut parts);
             }
-            *total = F::merge(*total, merged::<S, F>(black_box(&mut collected)));
+            *total = F::merge(*total, F::merge_lanes(simd, collected));
         }
         _ => {
-            advance::<S, F>(black_box(&mut parts), row, None);
-            *total = F::collect(*total, joined::<S, F>(parts));
+            advance::<S, F>(simd, &mut parts, row, None);
+            *total = F::collect(*total, F::join_lanes(simd, parts));
         }
     }
 }
@@ -139,6 +138,7 @@ pub(super) fn take_few<S: Simd, F: Fold>(
 /// or else for the next page.
 #[inline(always)]
 pub(super) fn advance<S: Simd, F: Fold>(
+    simd: S,
     parts: &mut Parts<F>,
     memory: &[F::Input],
     ahead: Option<usize>,
@@ -159,9 +159,7 @@ pub(super) fn advance<S: Simd, F: Fold>(
             Some(ahead) => prefetch(chunk, ahead),
             None => prefetch_page(chunk),
         }
-        for lane in 0..LANES {
-            own[lane] = F::add(own[lane], chunk[lane]);
-        }
+        F::add_lanes(simd, &mut own, chunk);
     }
     let padded = |few: &[F::Input]| {
         let mut padded = [F::NEUTRAL; HALF];
@@ -198,55 +196,6 @@ fn collect<F: Fold>(totals: &mut [F::Total; LANES], parts: &mut Parts<F>) {
         totals[lane] = F::collect(totals[lane], parts[lane]);
     }
     *parts = [F::START; LANES];
-}
-
-/// Merges what was collected of each part.
-#[inline(always)]
-fn merged<S: Simd, F: Fold>(totals: &mut [F::Total; LANES]) -> F::Total {
-    halved::<S, _>(totals, F::merge)
-}
-
-/// Joins the parts of a result.
-#[inline(always)]
-pub(super) fn joined<S: Simd, F: Fold>(mut parts: Parts<F>) -> F::Part {
-    halved::<S, _>(&mut parts, F::join)
-}
-
-/// Joins the second half of some values to the first, until one is left.
-#[inline(always)]
-fn halved<S: Simd, T: Copy>(values: &mut [T; LANES], join: impl Fn(T, T) -> T) -> T {
-    if const { is_plain::<S>() } {
-        return halved_plainly(values, join);
-    }
-    join_halves::<T, 16>(values, &join);
-    join_halves::<T, 8>(values, &join);
-    join_halves::<T, 4>(values, &join);
-    join_halves::<T, 2>(values, &join);
-    join_halves::<T, 1>(values, &join);
-    values[0]
-}
-
-/// The same, in few instructions.
-#[inline(never)]
-fn halved_plainly<T: Copy>(values: &mut [T; LANES], join: impl Fn(T, T) -> T) -> T {
-    let mut width = LANES;
-    while width > 1 {
-        width /= 2;
-        let (first, others) = values.split_at_mut(width);
-        for (value, &other) in first.iter_mut().zip(&*others) {
-            *value = join(*value, other);
-        }
-    }
-    values[0]
-}
-
-/// Joins each of the first `WIDTH` values with its counterpart in the next ones.
-// PERF: a width that is known lets the compiler use vectors.
-#[inline(always)]
-fn join_halves<T: Copy, const WIDTH: usize>(values: &mut [T; LANES], join: impl Fn(T, T) -> T) {
-    for lane in 0..WIDTH {
-        values[lane] = join(values[lane], values[lane + WIDTH]);
-    }
 }
 
 /// Moves elements together that are apart, so that only contiguous vectors are processed.

@@ -2,6 +2,10 @@
 
 use std::marker::PhantomData;
 
+use pulp::Simd;
+
+use super::LANES;
+use super::lanes::{Added, Largest, Smallest, add_vectors, halved, halved_in_vectors};
 use crate::Element;
 
 /// A fold of elements into one value.
@@ -24,6 +28,23 @@ pub(in crate::cpu) trait Fold: Send + Sync {
     fn join(a: Self::Part, b: Self::Part) -> Self::Part;
     fn collect(total: Self::Total, part: Self::Part) -> Self::Total;
     fn merge(a: Self::Total, b: Self::Total) -> Self::Total;
+    /// Adds an element to each part.
+    #[inline(always)]
+    fn add_lanes<S: Simd>(_: S, parts: &mut [Self::Part; LANES], elements: &[Self::Input; LANES]) {
+        for lane in 0..LANES {
+            parts[lane] = Self::add(parts[lane], elements[lane]);
+        }
+    }
+    /// Joins the parts of a result.
+    #[inline(always)]
+    fn join_lanes<S: Simd>(_: S, parts: [Self::Part; LANES]) -> Self::Part {
+        halved::<S, _>(parts, Self::join)
+    }
+    /// Merges what was collected of each part.
+    #[inline(always)]
+    fn merge_lanes<S: Simd>(_: S, totals: [Self::Total; LANES]) -> Self::Total {
+        halved::<S, _>(totals, Self::merge)
+    }
     /// The result, if every element stands for `repeats` equal ones.
     fn finish(total: Self::Total, repeats: usize) -> Self::Output;
 }
@@ -38,7 +59,7 @@ pub(super) struct Any;
 /// A fold whose parts are also its totals: how to start, add an element, join two parts and finish.
 macro_rules! fold {
     ($fold:ty: $input:ty => $part:ty => $output:ty, $start:expr, $neutral:expr,
-     $add:expr, $join:expr, $finish:expr $(, seldom: $seldom:expr)?) => {
+     $add:expr, $join:expr, $finish:expr $(, seldom: $seldom:expr)? $(, vectors: $vectors:ty)?) => {
         impl Fold for $fold {
             type Input = $input;
             type Part = $part;
@@ -66,6 +87,16 @@ macro_rules! fold {
             fn merge(a: $part, b: $part) -> $part {
                 Self::join(a, b)
             }
+            $(
+                #[inline(always)]
+                fn add_lanes<S: Simd>(simd: S, parts: &mut [$part; LANES], x: &[$input; LANES]) {
+                    add_vectors::<S, $part, $vectors>(simd, parts, x);
+                }
+                #[inline(always)]
+                fn join_lanes<S: Simd>(simd: S, parts: [$part; LANES]) -> $part {
+                    halved_in_vectors::<S, $part, $vectors>(simd, parts, Self::join)
+                }
+            )?
             fn finish(total: $part, repeats: usize) -> $output {
                 let finish: fn($part, usize) -> $output = $finish;
                 finish(total, repeats)
@@ -99,10 +130,12 @@ macro_rules! fold_float_extremes {
     ($($float:ty),*) => {$(
         fold!(Max<$float>: $float => $float => $float, <$float>::NEG_INFINITY, <$float>::NEG_INFINITY,
               |a, x| if x.is_nan() { <$float>::NAN } else if x > a { x } else { a },
-              |a, x| if x.is_nan() { <$float>::NAN } else if x > a { x } else { a }, |a, _| a);
+              |a, x| if x.is_nan() { <$float>::NAN } else if x > a { x } else { a }, |a, _| a,
+              vectors: Largest);
         fold!(Min<$float>: $float => $float => $float, <$float>::INFINITY, <$float>::INFINITY,
               |a, x| if x.is_nan() { <$float>::NAN } else if x < a { x } else { a },
-              |a, x| if x.is_nan() { <$float>::NAN } else if x < a { x } else { a }, |a, _| a);
+              |a, x| if x.is_nan() { <$float>::NAN } else if x < a { x } else { a }, |a, _| a,
+              vectors: Smallest);
     )*};
 }
 fold_float_extremes!(f32, f64);
@@ -135,6 +168,14 @@ impl Fold for Sum<f32> {
     #[inline(always)]
     fn merge(a: f64, b: f64) -> f64 {
         a + b
+    }
+    #[inline(always)]
+    fn join_lanes<S: Simd>(simd: S, parts: [f32; LANES]) -> f32 {
+        halved_in_vectors::<S, f32, Added>(simd, parts, Self::join)
+    }
+    #[inline(always)]
+    fn merge_lanes<S: Simd>(simd: S, totals: [f64; LANES]) -> f64 {
+        halved_in_vectors::<S, f64, Added>(simd, totals, Self::merge)
     }
     fn finish(total: f64, repeats: usize) -> f32 {
         (total * repeats as f64) as f32
@@ -171,6 +212,10 @@ impl Fold for Sum<f64> {
         let mut total = a.plus(b.sum);
         total.error += b.error;
         total
+    }
+    #[inline(always)]
+    fn join_lanes<S: Simd>(simd: S, parts: [f64; LANES]) -> f64 {
+        halved_in_vectors::<S, f64, Added>(simd, parts, Self::join)
     }
     fn finish(total: Compensated, repeats: usize) -> f64 {
         total.value() * repeats as f64

@@ -11,6 +11,7 @@
 mod across;
 mod along;
 mod fold;
+mod lanes;
 mod plan;
 mod position;
 
@@ -94,7 +95,7 @@ trait Reducer: Sized {
     const SELDOM: bool;
     /// Takes `count` elements, from position `from` on, into each of `totals`. There are at most
     /// [`TILE`] of these, and the first is that of result `first`.
-    fn take<S: Simd>(part: PartOf<'_, Self>);
+    fn take<S: Simd>(simd: S, part: PartOf<'_, Self>);
     fn merge(a: Self::Total, b: Self::Total) -> Self::Total;
     fn finish(total: Self::Total, repeats: usize) -> Self::Output;
 }
@@ -135,8 +136,8 @@ struct Take<'a, R: Reducer>(PartOf<'a, R>);
 impl<R: Reducer> WithSimd for Take<'_, R> {
     type Output = ();
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        R::take::<S>(self.0);
+    fn with_simd<S: Simd>(self, simd: S) {
+        R::take(simd, self.0);
     }
 }
 
@@ -313,7 +314,7 @@ impl<F: Fold> Reducer for Folded<F> {
     const SELDOM: bool = F::SELDOM;
 
     #[inline(always)]
-    fn take<S: Simd>(part: PartOf<'_, Self>) {
+    fn take<S: Simd>(simd: S, part: PartOf<'_, Self>) {
         let Part {
             memory,
             plan,
@@ -336,10 +337,11 @@ impl<F: Fold> Reducer for Folded<F> {
                 }
                 true => {
                     for (i, total) in totals.iter_mut().enumerate() {
-                        along::take_row::<S, F>(&memory[i * step + from..][..count], total);
+                        let row = &memory[i * step + from..][..count];
+                        along::take_row::<S, F>(simd, row, total);
                     }
                 }
-                false => along::take::<S, F>(memory, step, &plan.reduced, range, totals),
+                false => along::take::<S, F>(simd, memory, step, &plan.reduced, range, totals),
             }
         }
     }

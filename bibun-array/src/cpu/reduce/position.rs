@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use pulp::Simd;
 
-use super::along::{Beside, advance, joined};
+use super::along::{Beside, advance};
 use super::fold::Extreme;
 use super::{BLOCK, LANES, Part, PartOf, Reducer};
 use crate::cpu::is_plain;
@@ -25,7 +25,7 @@ impl<T: Element, F: Extreme<T>> Reducer for Position<T, F> {
     const SELDOM: bool = matches!(T::DTYPE, DType::I64);
 
     #[inline(always)]
-    fn take<S: Simd>(part: PartOf<'_, Self>) {
+    fn take<S: Simd>(simd: S, part: PartOf<'_, Self>) {
         let Part {
             memory,
             plan,
@@ -53,6 +53,7 @@ impl<T: Element, F: Extreme<T>> Reducer for Position<T, F> {
                 } else {
                     for (i, total) in totals.iter_mut().enumerate() {
                         let best = best_of_run::<S, T, F>(
+                            simd,
                             &mut beside,
                             &memory[i * step..],
                             axis_step,
@@ -81,6 +82,7 @@ impl<T: Element, F: Extreme<T>> Reducer for Position<T, F> {
 /// The best of `count` elements in steps of `step`.
 #[inline(always)]
 fn best_of_run<S: Simd, T: Element, F: Extreme<T>>(
+    simd: S,
     beside: &mut Beside<T>,
     memory: &[T],
     step: usize,
@@ -101,11 +103,12 @@ fn best_of_run<S: Simd, T: Element, F: Extreme<T>>(
     for (i, block) in run.chunks(BLOCK * step).enumerate() {
         let mut parts = [F::START; LANES];
         advance::<S, F>(
+            simd,
             &mut parts,
             beside.one_another(block, step, block.len().div_ceil(step)),
             None,
         );
-        let extreme = joined::<S, F>(parts);
+        let extreme = F::join_lanes(simd, parts);
         if best.is_none_or(|(best, _)| F::beats(extreme, best)) {
             best = Some((extreme, i));
         }
