@@ -35,6 +35,15 @@ impl Code {
     }
 
     /// Returns `None`.
+    pub(crate) fn past_caches(
+        _formula: &Formula,
+        _inputs: &[(DType, bool)],
+        _outputs: &[DType],
+    ) -> Option<Self> {
+        None
+    }
+
+    /// Returns `None`.
     pub(crate) fn for_rows(
         _formula: &Formula,
         _inputs: &[(DType, bool)],

@@ -123,6 +123,8 @@ pub(super) struct Plan<M: Machine> {
     pub(super) outputs: Vec<Target>,
     /// The number of elements in each row, if rows are folded.
     pub(super) rows_of: Option<usize>,
+    /// Whether results are stored past the caches, in aligned vectors.
+    pub(super) streams: bool,
 }
 
 impl<M: Machine> Plan<M> {
@@ -157,8 +159,8 @@ const LONG: usize = 400;
 
 impl<M: Machine> Plan<M> {
     /// The instructions of a formula for slices of about `n` elements, or `None` if an operation has
-    /// none.
-    pub(super) fn new(steps: &Steps, machine: M, n: usize) -> Option<Self> {
+    /// none. Results are stored past the caches if they `stream` and the machine can.
+    pub(super) fn new(steps: &Steps, machine: M, n: usize, streams: bool) -> Option<Self> {
         let is_wide = |step: &Step| matches!(step.value, Type::Double | Type::Integer);
         let element = if steps.all.iter().any(is_wide) { 8 } else { 4 };
         let lanes = machine.lanes(element, n);
@@ -212,6 +214,7 @@ impl<M: Machine> Plan<M> {
             end,
             kept,
             rows_of: has_folds.then_some(n),
+            streams: streams && M::STREAMS,
             inputs: steps.inputs.clone(),
             outputs: steps.targets.clone(),
         })

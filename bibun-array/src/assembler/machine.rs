@@ -20,6 +20,8 @@ pub(super) trait Machine: Copy + PartialEq + Debug + 'static {
 
     /// The bytes of the smallest vectors.
     const NARROWEST: usize;
+    /// Whether results may be stored past the caches, in aligned vectors.
+    const STREAMS: bool;
 
     /// The number of registers for vectors.
     fn vectors(self) -> u8;
@@ -88,6 +90,8 @@ pub(super) trait Machine: Copy + PartialEq + Debug + 'static {
     fn end_row(writer: &mut Writer<'_, Self>, start: usize);
     /// Finds the elements of a turn of the rest, which may be fewer than all lanes.
     fn start_rest(writer: &mut Writer<'_, Self>);
+    /// Orders stores past the caches before all that follows.
+    fn fence(writer: &mut Writer<'_, Self>);
 }
 
 /// A function that is being written: the loops around its instructions.

@@ -58,6 +58,7 @@ pub(crate) struct Code {
     inputs: Vec<(DType, bool)>,
     targets: Vec<Target>,
     n: usize,
+    streams: bool,
     level: Level,
 }
 
@@ -99,7 +100,19 @@ impl Code {
             .iter()
             .map(|&dtype| Target::Elements(dtype))
             .collect();
-        Self::for_level(formula, inputs, &targets, n, wanted()?)
+        Self::for_level(formula, inputs, &targets, n, false, wanted()?)
+    }
+
+    /// [`Code::for_arrays`] for outputs that no cache would hold: they are written past them, if the machine can.
+    /// These begin at the beginning of a line of memory.
+    pub(crate) fn past_caches(
+        formula: &Formula,
+        inputs: &[(DType, bool)],
+        outputs: &[DType],
+    ) -> Option<Self> {
+        let targets = outputs.iter().map(|&dtype| Target::Elements(dtype));
+        let targets: Vec<Target> = targets.collect();
+        Self::for_level(formula, inputs, &targets, MANY, true, wanted()?)
     }
 
     /// [`Code::for_arrays`] for rows of `n` elements, of which the results become these targets. Each
@@ -112,7 +125,7 @@ impl Code {
         targets: &[Target],
         n: usize,
     ) -> Option<Self> {
-        Self::for_level(formula, inputs, targets, n, wanted()?)
+        Self::for_level(formula, inputs, targets, n, false, wanted()?)
     }
 
     fn for_level(
@@ -120,6 +133,7 @@ impl Code {
         inputs: &[(DType, bool)],
         targets: &[Target],
         n: usize,
+        streams: bool,
         level: Level,
     ) -> Option<Self> {
         assert_eq!(inputs.len(), formula.inputs(), "one dtype for each input");
@@ -135,7 +149,7 @@ impl Code {
         let formula = formula
             .with_reduced_angles()
             .unwrap_or_else(|| formula.clone());
-        let plan = Plan::new(&Steps::new(&formula, inputs, targets)?, level, n)?;
+        let plan = Plan::new(&Steps::new(&formula, inputs, targets)?, level, n, streams)?;
         let (assembled, _) = assemble(&plan, false);
         Some(Self {
             pages: Pages::new(assembled)?,
@@ -143,6 +157,7 @@ impl Code {
             inputs: inputs.to_vec(),
             targets: targets.to_vec(),
             n,
+            streams,
             level,
         })
     }
@@ -222,7 +237,7 @@ impl Code {
     /// belongs to.
     pub(crate) fn listing(&self) -> String {
         let plan = Steps::new(&self.formula, &self.inputs, &self.targets)
-            .and_then(|steps| Plan::new(&steps, self.level, self.n))
+            .and_then(|steps| Plan::new(&steps, self.level, self.n, self.streams))
             .expect("it was assembled before");
         let (assembled, notes) = assemble(&plan, true);
         let ends = notes.iter().skip(1).map(|note| note.start);

@@ -7,6 +7,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::functions::Slot;
 use super::registers::Assembled;
+use crate::storage::LINE;
 use crate::{DType, Slice, SliceMut};
 
 /// A function of the pointers to the elements of all inputs and outputs in the first row, their
@@ -49,7 +50,9 @@ impl Pages {
     /// Whether the code may write an output to the memory of an input, for `n` elements.
     pub(super) fn may_take(&self, output: usize, input: usize, n: usize) -> bool {
         // Without masks of lanes, the last turn computes elements again.
-        n.is_multiple_of(self.assembled.least) && self.assembled.homes[output][input]
+        !self.assembled.streams
+            && n.is_multiple_of(self.assembled.least)
+            && self.assembled.homes[output][input]
     }
 
     /// Runs the code on `n` elements of each input, or one that is repeated, and each output.
@@ -100,6 +103,7 @@ impl Pages {
             "another number of elements in a row"
         );
         let rows = all / in_row;
+        assert!(!code.streams || rows == 1, "several rows past the caches");
         // The pointers to the first elements, the bytes from one row to the next, and the number of
         // rows that are left.
         let arrays = count + outputs.len();
@@ -135,7 +139,12 @@ impl Pages {
                 output.dtype() == dtype && output.len() == in_row * rows,
                 "another dtype or length of an output"
             );
-            first.push(elements_mut(output).expose_provenance());
+            let place = elements_mut(output).expose_provenance();
+            assert!(
+                !code.streams || place.is_multiple_of(LINE),
+                "an output past the caches that is not aligned"
+            );
+            first.push(place);
         }
         for (i, input) in inputs.iter().enumerate() {
             if let Read::Output(output) = input {
@@ -177,7 +186,7 @@ impl Pages {
                 // step, as often as there are rows, all of which is in the slices; and all outputs, whose
                 // rows `done` to `done + now` are in the slices; an input that is an output has its dtype and
                 // length, and each of its elements is read before it is written), its constants and as many slots as it has
-                // asked for. It writes 0 or 1 to a bool. Outputs are borrowed mutably, so that nothing else
+                // asked for. It writes 0 or 1 to a bool. Vectors that need aligned memory have it, as was asked above. Outputs are borrowed mutably, so that nothing else
                 // refers to them. What it calls are the functions whose addresses `Assembled` holds, with
                 // three slots that it does not use meanwhile, and they do not come back here. It needs only
                 // a few words of the stack.

@@ -35,6 +35,8 @@ pub(super) struct Assembled {
     pub(super) homes: Vec<Vec<bool>>,
     /// The number of elements in each row, if rows are folded.
     pub(super) rows_of: Option<usize>,
+    /// Whether results are stored past the caches, in aligned vectors.
+    pub(super) streams: bool,
 }
 
 /// The slots that a call needs: three arguments, the result, and all registers.
@@ -78,6 +80,7 @@ pub(super) fn assemble<M: Machine>(plan: &Plan<M>, is_listed: bool) -> (Assemble
         outputs: plan.outputs.clone(),
         homes: plan.homes(),
         rows_of: plan.rows_of,
+        streams: plan.streams,
     };
     (assembled, written.notes.unwrap_or_default())
 }
@@ -186,6 +189,9 @@ impl<'a, M: Machine> Writer<'a, M> {
         self.segment(&plan.end);
         self.line(None);
         M::end_row(self, row);
+        if plan.streams {
+            M::fence(self);
+        }
         self.output.leave();
     }
 

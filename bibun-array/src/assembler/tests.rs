@@ -5,6 +5,7 @@ use super::*;
 use crate::cpu::reduce;
 use crate::formula::{Operation, Type};
 use crate::math::Kernel;
+use crate::storage::Buffer;
 use crate::{DType, Mask, Number, Reduce, bf16, f16};
 
 /// A value at one element.
@@ -192,6 +193,13 @@ macro_rules! elements {
                 }
             }
 
+            fn copied(slice: Slice<'_>) -> Self {
+                match slice {
+                    $(Slice::$Variant(x) => Self::$Variant(x.to_vec()),)*
+                    Slice::C64(_) | Slice::C128(_) => unreachable!("it has no formula"),
+                }
+            }
+
             fn dtype(&self) -> DType {
                 match self {
                     $(Self::$Variant(_) => DType::$Variant,)*
@@ -329,7 +337,7 @@ const INTEGERS: [i64; 12] = [
 /// Code for elements of the types of the formula.
 fn code(formula: &Formula, repeats: &[bool], n: usize, level: Level) -> Option<Code> {
     let (inputs, outputs) = own_dtypes(formula, repeats);
-    Code::for_level(formula, &inputs, &elements(&outputs), n, level)
+    Code::for_level(formula, &inputs, &elements(&outputs), n, false, level)
 }
 
 /// Outputs of all elements.
@@ -360,7 +368,7 @@ fn check_stored(
         .collect();
     for level in levels() {
         let targets = elements(outputs);
-        let made_for = |n: usize| Code::for_level(formula, &dtypes, &targets, n, level);
+        let made_for = |n: usize| Code::for_level(formula, &dtypes, &targets, n, false, level);
         let long = made_for(MANY).expect("there are instructions");
         for &n in lengths {
             let slices: Vec<Slice<'_>> = (inputs.iter().zip(repeats))
@@ -401,8 +409,56 @@ fn check_stored(
                 }
                 check_taking(code, n, inputs, &slices, outputs, &expected);
             }
+            if n >= MOST {
+                let far = Code::for_level(formula, &dtypes, &targets, n, true, level);
+                let mut buffers: Vec<Buffer> = (outputs.iter())
+                    .map(|&dtype| Buffer::of(dtype, n))
+                    .collect();
+                let mut outs: Vec<SliceMut<'_>> =
+                    buffers.iter_mut().map(Buffer::as_mut_run).collect();
+                far.expect("it has been made").run(&slices, &mut outs);
+                for (out, expected) in outs.iter().zip(&expected) {
+                    let out = Elements::copied(out.as_slice());
+                    for i in 0..n {
+                        let (got, expected) = (out.at(i), expected.at(i));
+                        assert_eq!(
+                            got.bits(),
+                            expected.bits(),
+                            "{level:?}: past the caches at {i} of {n} in {formula:?}"
+                        );
+                    }
+                }
+            }
         }
     }
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn whole_vectors_are_written_past_the_caches() {
+    let formula = Formula::identity(Type::Single);
+    let (inputs, outputs) = own_dtypes(&formula, &[false]);
+    if let Some(code) = Code::past_caches(&formula, &inputs, &outputs) {
+        let listing = code.listing();
+        assert!(listing.contains("vmovntps") && listing.contains("sfence"));
+        // The last elements are no whole vectors.
+        assert!(listing.contains("vmovups"));
+    }
+}
+
+#[test]
+#[should_panic(expected = "an output past the caches that is not aligned")]
+fn outputs_past_the_caches_are_aligned() {
+    let formula = Formula::identity(Type::Single);
+    let (inputs, outputs) = own_dtypes(&formula, &[false]);
+    let Some(code) = Code::past_caches(&formula, &inputs, &outputs) else {
+        panic!("an output past the caches that is not aligned: there is no code");
+    };
+    let x = vec![1.0; 64];
+    let mut buffer = Buffer::of(DType::F32, 80);
+    let mut run = buffer.as_mut_run();
+    let out = run.range(1, 64);
+    code.run(&[Slice::F32(&x)], &mut [out]);
 }
 
 /// Compares what code computes in the memory of inputs, as far as it can.
@@ -757,7 +813,7 @@ pub(super) fn with_plans<M: Machine>(machine: M, see: impl Fn(&Plan<M>)) {
         let (inputs, outputs) = own_dtypes(formula, repeats);
         let steps = Steps::new(formula, &inputs, &elements(&outputs)).expect("all types are known");
         for n in [MANY, 1, 3] {
-            see(&Plan::new(&steps, machine, n).expect("there are instructions"));
+            see(&Plan::new(&steps, machine, n, false).expect("there are instructions"));
         }
         let folds = folds_of(&outputs);
         if !folds.is_empty() {
@@ -768,7 +824,7 @@ pub(super) fn with_plans<M: Machine>(machine: M, see: impl Fn(&Plan<M>)) {
             let targets: Vec<Target> = targets.chain(folds.iter().map(|fold| fold.1)).collect();
             let steps = Steps::new(&formula, &inputs, &targets).expect("all types are known");
             for n in [64, 160] {
-                see(&Plan::new(&steps, machine, n).expect("there are instructions"));
+                see(&Plan::new(&steps, machine, n, false).expect("there are instructions"));
             }
         }
     };
@@ -880,7 +936,7 @@ fn long_programs_are_assembled() {
     let (inputs, outputs) = own_dtypes(&formula, &[false; 100]);
     let steps = Steps::new(&formula, &inputs, &elements(&outputs)).expect("all are f64");
     let (assembled, _) = assemble(
-        &Plan::new(&steps, Level::ALL[0], MANY).expect("arithmetic"),
+        &Plan::new(&steps, Level::ALL[0], MANY, false).expect("arithmetic"),
         false,
     );
     assert!(
@@ -1221,7 +1277,7 @@ fn rows_are_folded_as_reductions_are() {
         for level in levels() {
             let stored = elements(&outputs);
             let code = |formula: &Formula, targets: &[Target]| {
-                Code::for_level(formula, &dtypes, targets, n, level)
+                Code::for_level(formula, &dtypes, targets, n, false, level)
             };
             let plain = code(&formula, &stored).expect("there are instructions");
             let mut expected: Vec<Elements> = outputs

@@ -22,6 +22,9 @@ const LEAST_CALL: usize = 64;
 /// About the number of elements of the parts of which threads take some.
 const PART: usize = PARALLEL / 16;
 
+/// The bytes of a result of which little is left in caches when it has been written.
+pub(super) const BEYOND_CACHES: usize = 1 << 26;
+
 /// Several results of fewer elements share their memory.
 const FEW: usize = 64;
 
@@ -122,6 +125,21 @@ impl Fused {
             targets: written.into_iter().map(Target::Elements).collect(),
             outputs,
         }
+    }
+
+    /// The same pass, which writes results past the caches if these are too small to hold one.
+    // PERF: a line that is written in part would be read from memory first.
+    pub(super) fn past_caches(mut self) -> Self {
+        let is_far = |(dtype, _): &(DType, Layout)| self.size * dtype.size() >= BEYOND_CACHES;
+        let is_run = self.row.is_none() && !self.gathers();
+        if is_run && matches!(self.computed, Computed::Code(_)) && self.outputs.iter().all(is_far) {
+            let written: Vec<DType> = self.outputs.iter().map(|(dtype, _)| *dtype).collect();
+            let read = read(&self.inputs, None);
+            if let Some(code) = Code::past_caches(&self.formula.arithmetic(), &read, &written) {
+                self.computed = Computed::Code(Box::new(code));
+            }
+        }
+        self
     }
 
     /// The pass that makes other targets of some of the results, by their numbers, in rows of `width`

@@ -450,6 +450,7 @@ fn written<T: Element>(
         let own = i * picked..(i + 1) * picked;
         let mut is_missing = false;
         if row == 1 {
+            bring(target, picked);
             for (&index, &x) in indices[own.clone()].iter().zip(&value[own]) {
                 match target.get_mut(from_front(index, rows)) {
                     Some(y) => write(y, x),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::elementwise::{FAR, in_memory_order};
-use super::fused::Fused;
+use super::fused::{BEYOND_CACHES, Fused};
 use super::interpreter::is_alone;
 use crate::formula::{Member, Source};
 use crate::kernel::Kernel;
@@ -31,8 +31,8 @@ thread_local! {
 struct Call {
     kernel: Kernel,
     inputs: SmallVec<[InputSpec; 3]>,
-    /// Whether a loop could read all of them where they lie.
-    is_plain: bool,
+    /// Whether one of them was given away.
+    is_given: bool,
 }
 
 /// The pass that computes a kernel for such inputs, if it has come before, is large, and machine code is faster.
@@ -43,26 +43,29 @@ pub(super) fn pass(kernel: &Kernel, inputs: &mut [Array], layout: &Layout) -> Op
     }
     let is_given = inputs.iter_mut().any(|x| x.unique_buffer().is_some());
     let inputs = &*inputs;
+    // A loop could read all of them where they lie.
     let is_plain = !is_given && inputs.iter().all(|x| x.layout().has_steps_of(layout));
     if is_plain && layout.shape.size() < LEAST_PLAIN {
         return None;
     }
     let fits = |call: &Call| {
         call.kernel.is_same(kernel)
-            && call.is_plain == is_plain
+            && call.is_given == is_given
             && call.inputs.len() == inputs.len()
             && (call.inputs.iter().zip(inputs)).all(|(spec, x)| spec.fits(x))
     };
     let call = || Call {
         kernel: kernel.with_given(kernel.given()),
         inputs: inputs.iter().map(InputSpec::of).collect(),
-        is_plain,
+        is_given,
     };
     let pass = match RECENT.with_borrow_mut(|recent| recent.look(fits, call)) {
         Seen::Never => None,
         Seen::Made(pass) => pass,
         Seen::Before => {
-            let pass = made(kernel, inputs, is_plain, layout).map(Arc::new);
+            let pass = made(kernel, inputs, is_plain, layout);
+            // What is given away has been read, and its memory may begin anywhere.
+            let pass = pass.map(|pass| Arc::new(if is_given { pass } else { pass.past_caches() }));
             RECENT.with_borrow_mut(|recent| recent.keep(fits, pass.clone()));
             pass
         }
@@ -79,7 +82,8 @@ fn made(kernel: &Kernel, inputs: &[Array], is_plain: bool, layout: &Layout) -> O
         formula: kernel.bound_formula(&dtypes)?,
         inputs: (0..inputs.len()).map(Source::Input).collect(),
     };
-    if is_plain && member.formula.arithmetic().lines().len() < LONG {
+    let is_far = layout.shape.size() * output.size() >= BEYOND_CACHES;
+    if is_plain && !is_far && member.formula.arithmetic().lines().len() < LONG {
         return None;
     }
     let read = inputs.iter().map(|x| {

@@ -33,6 +33,7 @@ impl Machine for Neon {
     type Instruction = Instruction;
     type Output = Output;
     const NARROWEST: usize = 8;
+    const STREAMS: bool = false;
 
     fn vectors(self) -> u8 {
         encoder::VECTORS
@@ -166,4 +167,6 @@ impl Machine for Neon {
         let lanes = writer.plan.lanes;
         writer.output.start_rest(lanes);
     }
+
+    fn fence(_: &mut Writer<'_, Self>) {}
 }

@@ -197,6 +197,8 @@ pub(super) const XOR: [Opcode; 2] = floats("vxorps", "vxorpd", 0x57);
 pub(super) const COMPARE: [Opcode; 2] = floats("vcmpps", "vcmppd", 0xC2);
 pub(super) const LOAD: [Opcode; 2] = floats("vmovups", "vmovupd", 0x10);
 pub(super) const STORE: [Opcode; 2] = floats("vmovups", "vmovupd", 0x11);
+/// Stores past the caches, to aligned memory.
+pub(super) const STREAM: [Opcode; 2] = floats("vmovntps", "vmovntpd", 0x2B);
 pub(super) const MOVE: Opcode = opcode("vmovaps", 1, NONE, false, 0x28);
 pub(super) const SHUFFLE: Opcode = opcode("vshufps", 1, NONE, false, 0xC6);
 
@@ -770,6 +772,12 @@ impl Encoder {
     pub(super) fn forget_upper_halves(&mut self) {
         self.note(|| "vzeroupper".to_owned());
         self.written.bytes.extend([0xC5, 0xF8, 0x77]);
+    }
+
+    /// Stores past the caches come before all that follows.
+    pub(super) fn fence(&mut self) {
+        self.note(|| "sfence".to_owned());
+        self.written.bytes.extend([0x0F, 0xAE, 0xF8]);
     }
 
     /// The end of the function.

@@ -671,9 +671,12 @@ impl Writer<'_, Level> {
                 let size = self.plan.outputs[usize::from(result)].dtype().size();
                 let array = self.plan.inputs.len() + usize::from(result);
                 let elements = self.elements(array, copy, size);
+                let is_whole = self.plan.streams && self.is_turned;
                 let opcode = match (opcode, self.output.lanes) {
                     // With a mask there is no more than it says.
                     (x86::STORE_EIGHT, Lanes::Of(_)) => x86::STORE_BYTES,
+                    (store, _) if is_whole && store == x86::STORE[0] => x86::STREAM[0],
+                    (store, _) if is_whole && store == x86::STORE[1] => x86::STREAM[1],
                     _ => opcode,
                 };
                 let to = (elements, memory::stored(opcode, from.width));

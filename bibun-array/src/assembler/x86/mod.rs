@@ -51,6 +51,7 @@ impl Machine for Level {
     type Instruction = Instruction;
     type Output = Output;
     const NARROWEST: usize = 16;
+    const STREAMS: bool = true;
 
     fn vectors(self) -> u8 {
         match self {
@@ -192,5 +193,9 @@ impl Machine for Level {
 
     fn start_rest(writer: &mut Writer<'_, Self>) {
         writer.start_rest();
+    }
+
+    fn fence(writer: &mut Writer<'_, Self>) {
+        writer.output.encoder.fence();
     }
 }
