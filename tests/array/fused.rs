@@ -106,6 +106,44 @@ fn large_results_of_what_is_broadcast_have_the_bits_of_what_is_in_memory() {
 }
 
 #[test]
+fn results_beyond_all_caches_have_the_bits_of_their_parts() {
+    // A few elements more than 64 MiB, which are no whole vectors.
+    for (dtype, n) in [(DType::F32, (1 << 24) + 37), (DType::F64, (1 << 23) + 5)] {
+        let part = (1 << 20) + 3;
+        let x = Array::arange(0, n as i64).cast(dtype) * 1e-3;
+        let y = Array::full([n], 2.0).cast(dtype) - &x;
+        // In memory that was given away, which begins anywhere, and in new memory.
+        let given = |x: &Array| {
+            let copied = x + 0.0;
+            copied.slice(s![1..])
+        };
+        for call in 0..3 {
+            let sum = &x + &y;
+            let product = &x * 3.0;
+            let in_place = given(&x) * 3.0;
+            for start in (0..n).step_by(part) {
+                let end = n.min(start + part);
+                let [x, y] = [&x, &y].map(|x| x.slice(s![start..end]));
+                let what = format!("{dtype} from {start}, call {call}");
+                assert!(
+                    sum.slice(s![start..end]).has_same_bits(&(&x + &y)),
+                    "{what}"
+                );
+                let expected = &x * 3.0;
+                assert!(
+                    product.slice(s![start..end]).has_same_bits(&expected),
+                    "{what}"
+                );
+                let skipped = usize::from(start == 0);
+                let found = in_place.slice(s![start + skipped - 1..end - 1]);
+                let expected = expected.slice(s![skipped..]);
+                assert!(found.has_same_bits(&expected), "{what}, in place");
+            }
+        }
+    }
+}
+
+#[test]
 fn functions_and_options_are_told_apart() {
     let x = Array::full([100, 100], 2.0f32);
     for _ in 0..3 {
