@@ -121,6 +121,13 @@ fn results_beyond_all_caches_have_the_bits_of_their_parts() {
             let sum = &x + &y;
             let product = &x * 3.0;
             let in_place = given(&x) * 3.0;
+            let [together] = fused((), [x.clone(), y.clone()], |(): &(), [x, y]| {
+                [ops::maximum(x - 1.0, y * 0.5)]
+            });
+            // The second call makes the code.
+            if call == 1 {
+                continue;
+            }
             for start in (0..n).step_by(part) {
                 let end = n.min(start + part);
                 let [x, y] = [&x, &y].map(|x| x.slice(s![start..end]));
@@ -134,6 +141,9 @@ fn results_beyond_all_caches_have_the_bits_of_their_parts() {
                     product.slice(s![start..end]).has_same_bits(&expected),
                     "{what}"
                 );
+                let both = ops::maximum(&x - 1.0, &y * 0.5);
+                let found = together.slice(s![start..end]);
+                assert!(found.has_same_bits(&both), "{what}, together");
                 let skipped = usize::from(start == 0);
                 let found = in_place.slice(s![start + skipped - 1..end - 1]);
                 let expected = expected.slice(s![skipped..]);

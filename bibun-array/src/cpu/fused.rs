@@ -43,6 +43,8 @@ pub(crate) struct Fused {
     row: Option<Row>,
     formula: Formula,
     computed: Computed,
+    /// The code for new memory, if caches are too small to hold a result: it stores past them.
+    past_caches: Option<Box<Code>>,
     targets: Vec<Target>,
     /// Those of [`Fused::run`].
     outputs: Vec<(DType, Layout)>,
@@ -113,10 +115,18 @@ impl Fused {
             true => None,
             false => Code::for_arrays(&formula.arithmetic(), &read, &written, at_once),
         };
+        let is_far = |(dtype, _): &(DType, Layout)| size * dtype.size() >= BEYOND_CACHES;
+        let is_gathered = |(_, access): &(DType, Access)| matches!(access, Access::Gather(..));
+        let streams =
+            code.is_some() && outputs.iter().all(is_far) && !inputs.iter().any(is_gathered);
+        let past_caches = streams
+            .then(|| Code::past_caches(&formula.arithmetic(), &read, &written))
+            .flatten();
         Self {
             size,
             inputs,
             row: row.filter(|_| code.is_some()),
+            past_caches: past_caches.map(Box::new),
             computed: match code {
                 Some(code) => Computed::Code(Box::new(code)),
                 None => Computed::Loops(Interpreter::new(&formula)),
@@ -125,21 +135,6 @@ impl Fused {
             targets: written.into_iter().map(Target::Elements).collect(),
             outputs,
         }
-    }
-
-    /// The same pass, which writes results past the caches if these are too small to hold one.
-    // PERF: a line that is written in part would be read from memory first.
-    pub(super) fn past_caches(mut self) -> Self {
-        let is_far = |(dtype, _): &(DType, Layout)| self.size * dtype.size() >= BEYOND_CACHES;
-        let is_run = self.row.is_none() && !self.gathers();
-        if is_run && matches!(self.computed, Computed::Code(_)) && self.outputs.iter().all(is_far) {
-            let written: Vec<DType> = self.outputs.iter().map(|(dtype, _)| *dtype).collect();
-            let read = read(&self.inputs, None);
-            if let Some(code) = Code::past_caches(&self.formula.arithmetic(), &read, &written) {
-                self.computed = Computed::Code(Box::new(code));
-            }
-        }
-        self
     }
 
     /// The pass that makes other targets of some of the results, by their numbers, in rows of `width`
@@ -164,6 +159,7 @@ impl Fused {
             row: Some(row),
             formula,
             computed: Computed::Code(Box::new(code)),
+            past_caches: None,
             targets,
             outputs: Vec::new(),
         })
@@ -349,8 +345,29 @@ impl Fused {
         let len = parts.len;
         // PERF: neighbouring parts are one call of machine code, which takes a third of a microsecond.
         for_each_run(parts, sharing(self.size), 1, &|first, run| {
-            self.fill_from(first * len, inputs, &mut run.one());
+            let (start, mut outs) = (first * len, run.one());
+            let made = self.fill_past_caches(start, inputs, &mut outs);
+            made.unwrap_or_else(|| self.fill_from(start, inputs, &mut outs));
         });
+    }
+
+    /// Fills the part of results in new memory that starts at `start`, past the caches. Returns `None` if there
+    /// is no code for that, or an input lies otherwise than it was made for.
+    fn fill_past_caches(
+        &self,
+        start: usize,
+        inputs: &[Input<'_>],
+        outs: &mut [SliceMut<'_>],
+    ) -> Option<()> {
+        let code = self.past_caches.as_ref()?;
+        let len = outs[0].len();
+        let read = inputs.iter().zip(&self.inputs);
+        let read = read.map(|(input, (_, access))| match (&input.source, access) {
+            (Source::Repeat(element), Access::Repeat) => Some(Slice::of_scalar(element)),
+            _ => input.in_place(start, len),
+        });
+        code.run(&read.collect::<Option<SmallVec<[Slice<'_>; 8]>>>()?, outs);
+        Some(())
     }
 
     /// Fills the part of the results that starts at `start` in memory order.

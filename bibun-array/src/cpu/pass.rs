@@ -1,5 +1,6 @@
 //! Large results by machine code. It reads a row or an element again and again, and the memory that it writes to,
-//! where a loop over runs of neighbours has to copy them first; and its instructions are in a better order.
+//! where a loop over runs of neighbours has to copy them first; its instructions are in a better order; and what no
+//! cache holds is stored past them.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -31,8 +32,8 @@ thread_local! {
 struct Call {
     kernel: Kernel,
     inputs: SmallVec<[InputSpec; 3]>,
-    /// Whether one of them was given away.
-    is_given: bool,
+    /// Whether a loop could read all of them where they lie.
+    is_plain: bool,
 }
 
 /// The pass that computes a kernel for such inputs, if it has come before, is large, and machine code is faster.
@@ -43,29 +44,26 @@ pub(super) fn pass(kernel: &Kernel, inputs: &mut [Array], layout: &Layout) -> Op
     }
     let is_given = inputs.iter_mut().any(|x| x.unique_buffer().is_some());
     let inputs = &*inputs;
-    // A loop could read all of them where they lie.
     let is_plain = !is_given && inputs.iter().all(|x| x.layout().has_steps_of(layout));
     if is_plain && layout.shape.size() < LEAST_PLAIN {
         return None;
     }
     let fits = |call: &Call| {
         call.kernel.is_same(kernel)
-            && call.is_given == is_given
+            && call.is_plain == is_plain
             && call.inputs.len() == inputs.len()
             && (call.inputs.iter().zip(inputs)).all(|(spec, x)| spec.fits(x))
     };
     let call = || Call {
         kernel: kernel.with_given(kernel.given()),
         inputs: inputs.iter().map(InputSpec::of).collect(),
-        is_given,
+        is_plain,
     };
     let pass = match RECENT.with_borrow_mut(|recent| recent.look(fits, call)) {
         Seen::Never => None,
         Seen::Made(pass) => pass,
         Seen::Before => {
-            let pass = made(kernel, inputs, is_plain, layout);
-            // What is given away has been read, and its memory may begin anywhere.
-            let pass = pass.map(|pass| Arc::new(if is_given { pass } else { pass.past_caches() }));
+            let pass = made(kernel, inputs, is_plain, layout).map(Arc::new);
             RECENT.with_borrow_mut(|recent| recent.keep(fits, pass.clone()));
             pass
         }
