@@ -35,7 +35,9 @@ pub(crate) trait Float: Number {
         b: Self::Vector<S>,
         c: Self::Vector<S>,
     ) -> Self::Vector<S>;
+    /// The sum of halves, of halves of this, and so on.
     fn sum<S: Simd>(simd: S, x: Self::Vector<S>) -> Self;
+    fn first<S: Simd>(x: Self::Vector<S>) -> Self;
     /// `a` where it is greater than `b`, else `b`.
     fn larger<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
     /// `a` where it is less than `b`, else `b`.
@@ -101,6 +103,12 @@ macro_rules! float {
             #[inline(always)]
             fn sum<S: Simd>(simd: S, x: S::$vector) -> $T {
                 simd.$sum(x)
+            }
+            #[inline(always)]
+            fn first<S: Simd>(x: S::$vector) -> $T {
+                let mut all = [0.0; LANES];
+                Self::store::<S>(&mut all, x);
+                all[0]
             }
             #[inline(always)]
             fn larger<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {

@@ -47,6 +47,18 @@ pub(super) trait Join {
     /// Whether it may lose NaN.
     const LOSES_NAN: bool;
     fn join<S: Simd, T: Float>(simd: S, a: T::Vector<S>, b: T::Vector<S>) -> T::Vector<S>;
+    /// Joins the elements of a vector.
+    #[inline(always)]
+    fn within<S: Simd, T: Float>(simd: S, x: T::Vector<S>) -> T
+    where
+        Self: Sized,
+    {
+        let x = join_turned::<S, T, Self, 8>(simd, x);
+        let x = join_turned::<S, T, Self, 4>(simd, x);
+        let x = join_turned::<S, T, Self, 2>(simd, x);
+        let x = join_turned::<S, T, Self, 1>(simd, x);
+        T::first(x)
+    }
 }
 
 pub(super) struct Added;
@@ -58,6 +70,10 @@ impl Join for Added {
     #[inline(always)]
     fn join<S: Simd, T: Float>(simd: S, a: T::Vector<S>, b: T::Vector<S>) -> T::Vector<S> {
         T::add(simd, a, b)
+    }
+    #[inline(always)]
+    fn within<S: Simd, T: Float>(simd: S, x: T::Vector<S>) -> T {
+        T::sum(simd, x)
     }
 }
 
@@ -127,25 +143,30 @@ fn halved_of<S: Simd, T: Float, J: Join>(simd: S, values: &[T; LANES]) -> T {
     join_vectors::<S, T, J, 4>(simd, &mut vectors);
     join_vectors::<S, T, J, 2>(simd, &mut vectors);
     join_vectors::<S, T, J, 1>(simd, &mut vectors);
-    let mut joined = *values;
-    T::store(&mut joined, vectors[0]);
-    joined[0]
+    J::within::<S, T>(simd, vectors[0])
 }
 
-/// Joins each of the first `WIDTH` elements with its counterpart in the next ones.
+/// Joins each of the first vectors, of `WIDTH` elements in all, with its counterpart in the next ones.
 #[inline(always)]
 fn join_vectors<S: Simd, T: Float, J: Join, const WIDTH: usize>(
     simd: S,
     vectors: &mut [T::Vector<S>; LANES],
 ) {
-    let lanes = T::lanes::<S>();
-    if WIDTH >= lanes {
-        for i in 0..WIDTH / lanes {
-            vectors[i] = J::join::<S, T>(simd, vectors[i], vectors[i + WIDTH / lanes]);
-        }
-    } else {
-        let turned = T::rotate(simd, vectors[0], WIDTH);
-        vectors[0] = J::join::<S, T>(simd, vectors[0], turned);
+    let count = WIDTH / T::lanes::<S>();
+    for i in 0..count {
+        vectors[i] = J::join::<S, T>(simd, vectors[i], vectors[i + count]);
+    }
+}
+
+/// Joins each of the first `WIDTH` elements of a vector with its counterpart in the next ones, if there are so many.
+#[inline(always)]
+fn join_turned<S: Simd, T: Float, J: Join, const WIDTH: usize>(
+    simd: S,
+    x: T::Vector<S>,
+) -> T::Vector<S> {
+    match WIDTH < T::lanes::<S>() {
+        true => J::join::<S, T>(simd, x, T::rotate(simd, x, WIDTH)),
+        false => x,
     }
 }
 
