@@ -78,8 +78,6 @@ pub(super) fn take<S: Simd, F: Fold>(
 }
 
 /// Takes neighbouring elements into a result, as [`take`] does.
-// PERF: memory is read in order. Were it known where the parts go next, the compiler would choose vectors
-// for that, and use half of each in the loop.
 #[inline(always)]
 pub(super) fn take_row<S: Simd, F: Fold>(simd: S, row: &[F::Input], total: &mut F::Total) {
     let mut parts = [F::START; LANES];

@@ -1,4 +1,5 @@
-//! The values of all lanes joined: the second half to the first, until one is left.
+//! Lanes: how vectors of floats are added to the parts of a fold, and how the parts are joined, the second half to
+//! the first, until one is left.
 
 use pulp::Simd;
 
