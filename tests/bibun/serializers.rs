@@ -123,6 +123,23 @@ fn states_come_back_from_every_file() {
 }
 
 #[test]
+fn complex_arrays_of_the_most_extreme_shapes_come_back() {
+    let wide = [0, 429_496_769, 242_949, 7295];
+    let deep = vec![1; 64];
+    let state: State = [
+        ("wide", Array::zeros(wide, DType::C64)),
+        ("deep", Array::ones(deep, DType::C64)),
+    ]
+    .into_iter()
+    .collect();
+    let back = State::from_safetensors(&state.to_safetensors().expect("bytes")).expect("read");
+    same(&back, &state);
+    assert_eq!(back.checksum(), state.checksum());
+    let back = State::from_snapshot(&state.to_snapshot().expect("bytes")).expect("read");
+    same(&back, &state);
+}
+
+#[test]
 fn values_that_a_file_cannot_hold_are_refused() {
     let folder = Folder::new("refused");
     let file = folder.file("state.npz");

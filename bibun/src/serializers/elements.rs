@@ -1,16 +1,16 @@
 //! Elements as bytes.
 
-use bibun_array::{Array, DType, Element, bf16, cpu, f16};
+use bibun_array::{Array, Complex, DType, Element, bf16, cpu, f16};
 
 /// Calls `each` with the bytes of the elements in row-major order, in chunks.
 pub(crate) fn little_endian<E>(
     x: &Array,
     mut each: impl FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<(), E> {
-    parts(x, &mut each)
+    by_dtype(x, &mut each)
 }
 
-fn parts<E>(x: &Array, each: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+fn by_dtype<E>(x: &Array, each: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
     match x.dtype() {
         DType::Bool => convert(x, |x: bool| [u8::from(x)], each),
         DType::U8 => convert(x, u8::to_le_bytes, each),
@@ -20,8 +20,21 @@ fn parts<E>(x: &Array, each: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<(
         DType::BF16 => convert(x, bf16::to_le_bytes, each),
         DType::F32 => convert(x, f32::to_le_bytes, each),
         DType::F64 => convert(x, f64::to_le_bytes, each),
-        DType::C64 | DType::C128 => parts(&x.view_as_real(), each),
+        DType::C64 => convert::<_, 8, _>(x, |x| pair(x, f32::to_le_bytes), each),
+        DType::C128 => convert::<_, 16, _>(x, |x| pair(x, f64::to_le_bytes), each),
     }
+}
+
+/// The bytes of the real part, then those of the imaginary one.
+fn pair<T, const PART: usize, const BOTH: usize>(
+    x: Complex<T>,
+    convert: impl Fn(T) -> [u8; PART],
+) -> [u8; BOTH] {
+    let mut bytes = [0; BOTH];
+    let (real, imag) = bytes.split_at_mut(PART);
+    real.copy_from_slice(&convert(x.re));
+    imag.copy_from_slice(&convert(x.im));
+    bytes
 }
 
 fn convert<T: Element, const N: usize, E>(
