@@ -3,9 +3,10 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use pulp::{Arch, NullaryFnOnce};
+use pulp::NullaryFnOnce;
 use smallvec::SmallVec;
 
+use crate::cpu::dispatch_short;
 use crate::formula::{Formula, Part, Symbol};
 use crate::kernel::Kernel;
 use crate::math::{Float, Machine};
@@ -278,7 +279,7 @@ fn run<const N: usize, const G: usize, F: ElementUpdate<N, G>, T: Machine>(
     state: &mut [&mut [T]],
 ) {
     let mut state = state.iter_mut();
-    Arch::new().dispatch(Loop::<N, G, F, T> {
+    dispatch_short(Loop::<N, G, F, T> {
         given: std::array::from_fn(|i| Number(T::from_f64(given[i]))),
         x,
         gradient,

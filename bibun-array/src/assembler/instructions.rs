@@ -154,6 +154,9 @@ impl<M: Machine> Plan<M> {
 /// written to the memory of any of them.
 const LATE: usize = 4;
 
+/// The most lines that take less time than their elements on the way from and to memory.
+const LIGHT: usize = 12;
+
 /// Beyond this number of instructions a processor sees no other turn anyway.
 const LONG: usize = 400;
 
@@ -163,9 +166,10 @@ impl<M: Machine> Plan<M> {
     pub(super) fn new(steps: &Steps, machine: M, n: usize, streams: bool) -> Option<Self> {
         let is_wide = |step: &Step| matches!(step.value, Type::Double | Type::Integer);
         let element = if steps.all.iter().any(is_wide) { 8 } else { 4 };
-        let lanes = machine.lanes(element, n);
         let mut targets = steps.targets.iter();
         let has_folds = targets.any(|target| matches!(target, Target::Fold(_)));
+        let is_light = !has_folds && !streams && steps.order.len() <= LIGHT;
+        let lanes = machine.lanes(element, n, is_light);
         if has_folds && (n <= LANES || !machine.folds(lanes, n)) {
             return None;
         }

@@ -3,7 +3,7 @@
 use pulp::NullaryFnOnce;
 
 use super::threads::{chunks, for_each};
-use super::{dispatch_seldom, worth_threads};
+use super::{dispatch_short, worth_threads};
 use crate::math::Machine;
 use crate::{Array, Element, Number};
 
@@ -21,7 +21,7 @@ pub(crate) fn log_scan<T: Machine + Element>(x: &Array, skips: &Array) -> Array 
     let threads = worth_threads(6 * y.len());
     for_each(chunks(&mut y, time * places), threads, 1, &|i, y| {
         let skips = &skips[i * places..][..places];
-        dispatch_seldom(LogScan { y, skips });
+        dispatch_short(LogScan { y, skips });
     });
     Array::from_vec(y, shape)
 }
@@ -78,7 +78,7 @@ pub(crate) fn scan<T: Machine + Element>(x: &Array, w: &Array, reverse: bool) ->
     let threads = worth_threads(2 * y.len());
     for_each(chunks(&mut y, size), threads, 1, &|i, y| {
         let w = &w[3 * i * size..][..3 * size];
-        dispatch_seldom(Scan {
+        dispatch_short(Scan {
             y,
             w,
             places,

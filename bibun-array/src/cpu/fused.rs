@@ -23,7 +23,7 @@ const LEAST_CALL: usize = 64;
 const PART: usize = PARALLEL / 16;
 
 /// The bytes of a result of which little is left in caches when it has been written.
-pub(super) const BEYOND_CACHES: usize = 1 << 26;
+const BEYOND_CACHES: usize = 1 << 26;
 
 /// Several results of fewer elements share their memory.
 const FEW: usize = 64;

@@ -462,18 +462,19 @@ const fn is_plain<S: Simd>() -> bool {
     S::IS_SCALAR && cfg!(target_arch = "x86_64")
 }
 
-/// Runs an operation that is so rare that it needs no version for the widest vectors.
+/// Runs an operation with vectors of at most 32 bytes: one that waits for memory and not for arithmetic, or is so
+/// rare that it needs no version for the widest vectors.
 #[cfg(target_arch = "x86_64")]
-fn dispatch_seldom<Op: WithSimd>(op: Op) -> Op::Output {
+pub(crate) fn dispatch_short<Op: WithSimd>(op: Op) -> Op::Output {
     match pulp::x86::V3::try_new() {
         Some(simd) => Simd::vectorize(simd, op),
         None => Simd::vectorize(pulp::Scalar, op),
     }
 }
 
-/// Runs a rare operation.
+/// Runs an operation.
 #[cfg(not(target_arch = "x86_64"))]
-fn dispatch_seldom<Op: WithSimd>(op: Op) -> Op::Output {
+pub(crate) fn dispatch_short<Op: WithSimd>(op: Op) -> Op::Output {
     pulp::Arch::new().dispatch(op)
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::elementwise::{FAR, in_memory_order};
-use super::fused::{BEYOND_CACHES, Fused};
+use super::fused::Fused;
 use super::interpreter::is_alone;
 use crate::formula::{Member, Source};
 use crate::kernel::Kernel;
@@ -18,10 +18,9 @@ use crate::{Array, DType};
 
 /// The least number of elements for which it is worth to look for the code.
 const LEAST: usize = 1 << 16;
-/// The same where a loop can read all inputs where they lie, and loses a sixth by the order of its instructions.
+/// The same where a loop can read all inputs where they lie, and loses a sixth by the order of its instructions, or
+/// by vectors that are longer than what processors store at once.
 const LEAST_PLAIN: usize = 1 << 18;
-/// The least number of lines of a formula that takes longer than to read and write memory.
-const LONG: usize = 12;
 
 thread_local! {
     /// The code for what has come twice, if there can be some.
@@ -63,7 +62,7 @@ pub(super) fn pass(kernel: &Kernel, inputs: &mut [Array], layout: &Layout) -> Op
         Seen::Never => None,
         Seen::Made(pass) => pass,
         Seen::Before => {
-            let pass = made(kernel, inputs, is_plain, layout).map(Arc::new);
+            let pass = made(kernel, inputs, layout).map(Arc::new);
             RECENT.with_borrow_mut(|recent| recent.keep(fits, pass.clone()));
             pass
         }
@@ -73,17 +72,13 @@ pub(super) fn pass(kernel: &Kernel, inputs: &mut [Array], layout: &Layout) -> Op
     pass.filter(|pass| !needs_room || pass.can_take())
 }
 
-fn made(kernel: &Kernel, inputs: &[Array], is_plain: bool, layout: &Layout) -> Option<Fused> {
+fn made(kernel: &Kernel, inputs: &[Array], layout: &Layout) -> Option<Fused> {
     let output = kernel.output(inputs[0].dtype());
     let dtypes: Vec<DType> = inputs.iter().map(Array::dtype).chain([output]).collect();
     let member = Member {
         formula: kernel.bound_formula(&dtypes)?,
         inputs: (0..inputs.len()).map(Source::Input).collect(),
     };
-    let is_far = layout.shape.size() * output.size() >= BEYOND_CACHES;
-    if is_plain && !is_far && member.formula.arithmetic().lines().len() < LONG {
-        return None;
-    }
     let read = inputs.iter().map(|x| {
         let own = in_memory_order(x.layout(), layout);
         (x.dtype(), own)

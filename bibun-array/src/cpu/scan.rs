@@ -5,7 +5,7 @@ use std::array::from_fn;
 use pulp::{Arch, NullaryFnOnce};
 use smallvec::SmallVec;
 
-use super::dispatch_seldom;
+use super::dispatch_short;
 use super::index::spread;
 use super::reduce::{Fold, Product, Sum};
 use super::threads::{Sharing, chunks, for_each};
@@ -67,7 +67,7 @@ fn run<T: Element, F: Fold<Input = T, Output = T>>(x: &Array, axis: usize) -> Ar
                 width,
             };
             match const { F::SELDOM } {
-                true => dispatch_seldom(block),
+                true => dispatch_short(block),
                 false => Arch::new().dispatch(block),
             }
         });

@@ -43,7 +43,7 @@ impl Machine for Neon {
         false
     }
 
-    fn lanes(self, bytes: usize, n: usize) -> usize {
+    fn lanes(self, bytes: usize, n: usize, _is_light: bool) -> usize {
         let all = 16 / bytes;
         if n <= all / 2 { 1 } else { all }
     }

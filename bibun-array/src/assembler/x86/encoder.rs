@@ -296,6 +296,7 @@ pub(super) const PACK_WORDS: Opcode = opcode("vpackssdw", 1, P66, false, 0x6B);
 pub(super) const PACK_UNSIGNED_WORDS: Opcode = opcode("vpackusdw", 2, P66, false, 0x2B);
 pub(super) const PACK_UNSIGNED_BYTES: Opcode = opcode("vpackuswb", 1, P66, false, 0x67);
 pub(super) const PACK_BYTES: Opcode = opcode("vpacksswb", 1, P66, false, 0x63);
+pub(super) const LOAD_FOUR: Opcode = opcode("vmovd", 1, P66, false, 0x6E);
 pub(super) const STORE_FOUR: Opcode = opcode("vmovd", 1, P66, false, 0x7E);
 pub(super) const STORE_TWO: Opcode = opcode("vpextrw", 3, P66, false, 0x15);
 pub(super) const STORE_ONE: Opcode = opcode("vpextrb", 3, P66, false, 0x14);

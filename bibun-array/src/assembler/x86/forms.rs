@@ -376,13 +376,19 @@ impl Writer<'_, Level> {
                 let (opcode, lanes) = match self.output.lanes {
                     Lanes::Of(mask) => (opcode, Lanes::Only(mask)),
                     // Not more bytes than there are.
-                    _ if opcode == x86::LOAD_BYTES && self.plan.lanes == 8 => {
-                        let operand = Operand::Memory(elements, 8);
-                        return self.read(x86::LOAD_EIGHT, target, Lanes::All, operand);
-                    }
+                    lanes if opcode == x86::LOAD_BYTES => match self.plan.lanes {
+                        4 => (x86::LOAD_FOUR, lanes),
+                        8 => (x86::LOAD_EIGHT, lanes),
+                        _ => (opcode, lanes),
+                    },
                     lanes => (opcode, lanes),
                 };
-                let operand = Operand::Memory(elements, width.bytes() / part);
+                let bytes = match opcode {
+                    x86::LOAD_FOUR => 4,
+                    x86::LOAD_EIGHT => 8,
+                    _ => width.bytes() / part,
+                };
+                let operand = Operand::Memory(elements, bytes);
                 self.read(opcode, target, lanes, operand);
             }
         }
@@ -674,7 +680,7 @@ impl Writer<'_, Level> {
                 let is_whole = self.plan.streams && self.is_turned;
                 let opcode = match (opcode, self.output.lanes) {
                     // With a mask there is no more than it says.
-                    (x86::STORE_EIGHT, Lanes::Of(_)) => x86::STORE_BYTES,
+                    (x86::STORE_FOUR | x86::STORE_EIGHT, Lanes::Of(_)) => x86::STORE_BYTES,
                     (store, _) if is_whole && store == x86::STORE[0] => x86::STREAM[0],
                     (store, _) if is_whole && store == x86::STORE[1] => x86::STREAM[1],
                     _ => opcode,

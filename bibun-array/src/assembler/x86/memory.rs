@@ -116,6 +116,7 @@ impl Lowering<'_, Level> {
                     let ones = self.plain(x86::ABS_BYTES, Form::Plain, xmm, &[bytes]);
                     match self.lanes {
                         // Not more than there are, for there may be no mask.
+                        4 => (x86::STORE_FOUR, ones),
                         8 => (x86::STORE_EIGHT, ones),
                         _ => (x86::STORE_BYTES, ones),
                     }

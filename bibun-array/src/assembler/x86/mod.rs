@@ -47,6 +47,9 @@ impl Level {
     }
 }
 
+/// The most elements for which light code has whole vectors too.
+const LEAST_OF_HALVES: usize = 64;
+
 impl Machine for Level {
     type Instruction = Instruction;
     type Output = Output;
@@ -64,10 +67,16 @@ impl Machine for Level {
         self == Self::Avx512
     }
 
-    fn lanes(self, bytes: usize, n: usize) -> usize {
+    fn lanes(self, bytes: usize, n: usize, is_light: bool) -> usize {
+        // What waits for memory gains nothing from long vectors, and processors store the halves of one by one.
+        let longest = if is_light && n > LEAST_OF_HALVES {
+            32
+        } else {
+            64
+        };
         match self {
             // Short vectors where they hold all elements: some instructions take less time.
-            Self::Avx512 => (n.next_power_of_two() * bytes).clamp(16, 64) / bytes,
+            Self::Avx512 => (n.next_power_of_two() * bytes).clamp(16, longest) / bytes,
             Self::Avx2 if n <= 2 => 1,
             Self::Avx2 => 32 / bytes,
         }

@@ -207,7 +207,7 @@ mod tests {
         Simd::vectorize(pulp::Scalar, compare());
         pulp::Arch::new().dispatch(compare());
         // Vectors of AVX2, where there are wider ones.
-        crate::cpu::dispatch_seldom(compare());
+        crate::cpu::dispatch_short(compare());
     }
 
     #[test]

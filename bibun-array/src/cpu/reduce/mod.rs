@@ -26,7 +26,7 @@ pub(super) use self::fold::{Fold, Product, Sum};
 use self::plan::{Plan, TILE, piece};
 use self::position::Position;
 use super::threads::{Sharing, chunks, for_each};
-use super::{converted, dispatch_seldom, elements};
+use super::{converted, dispatch_short, elements};
 use crate::device::Reduce;
 use crate::dtype::Accumulator;
 use crate::shape::{Layout, Shape};
@@ -146,7 +146,7 @@ impl<I: Element, T: Copy + Send + Sync, O: Element> Erased<I, T, O> {
         fn take<R: Reducer>(part: PartOf<'_, R>) {
             let part = Take::<R>(part);
             match const { R::SELDOM } {
-                true => dispatch_seldom(part),
+                true => dispatch_short(part),
                 false => Arch::new().dispatch(part),
             }
         }
