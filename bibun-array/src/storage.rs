@@ -2,11 +2,13 @@
 //!
 //! A fresh page costs about ten times as much as a reused one, so buffers are kept for the next
 //! array of about their size: small ones by the thread that dropped them, large ones for all
-//! threads. Sizes are rounded up to a quarter of a power of two. Memory that something else owns is
-//! read through its owner.
+//! threads. Sizes are rounded up to a quarter of a power of two. The largest are in huge pages, where
+//! the system has them. Memory that something else owns is read through its owner.
 //!
 //! The other files of the crate with `unsafe` code are `cpu/matmul.rs`, `cpu/product.rs` and
 //! `assembler/pages.rs`.
+
+mod memory;
 
 use std::any::TypeId;
 use std::cell::RefCell;
@@ -15,16 +17,13 @@ use std::marker::PhantomData;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use memory::Memory;
+
 use crate::dtype::with_dtype;
 use crate::{DType, Element, Error, Scalar, Slice, SliceMut, raise};
 
-/// One cache line: the unit and the alignment of all memory.
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-struct Line([u8; 64]);
-
 /// The bytes that come from memory together.
-pub(crate) const LINE: usize = size_of::<Line>();
+pub(crate) const LINE: usize = memory::LINE;
 
 /// The bytes in a page of memory, at whose end processors stop to look ahead by themselves.
 const PAGE: usize = 4096;
@@ -74,7 +73,7 @@ pub(crate) struct Buffer {
 
 /// The owner of memory.
 enum Source {
-    Pool(Vec<Line>),
+    Pool(Memory),
     /// Memory that something else owns. It is only read.
     Lent(Box<dyn Lender>),
 }
@@ -106,13 +105,13 @@ impl Buffer {
     /// [`Buffer::new`], or `None` if the system refuses the memory.
     pub(crate) fn try_new<T: Element>(len: usize) -> Option<Self> {
         let bytes = len.checked_mul(size_of::<T>())?;
-        let mut lines = POOL.take(bytes.div_ceil(LINE))?;
+        let mut memory = POOL.take(bytes.div_ceil(LINE))?;
         if T::DTYPE == DType::Bool {
             // Whatever bytes were here before, a bool must be 0 or 1.
-            lines.fill(Line([0; LINE]));
+            memory.clear();
         }
         Some(Self {
-            source: Source::Pool(lines),
+            source: Source::Pool(memory),
             dtype: T::DTYPE,
             bytes,
         })
@@ -146,12 +145,12 @@ impl Buffer {
     pub(crate) fn as_slice<T: Element>(&self) -> &[T] {
         debug_assert_eq!(T::DTYPE, self.dtype);
         match &self.source {
-            // SAFETY: a `Line` is aligned for every element type, all of its bytes are initialised,
-            // and `bytes <= lines.len() * LINE`. Every bit pattern is a valid number; a
+            // SAFETY: memory is aligned for every element type, all of its bytes are initialised,
+            // and `bytes <= memory.lines() * LINE`. Every bit pattern is a valid number; a
             // buffer made for bool was zeroed and has since been written as bool only, because a
             // buffer is read and written through arrays of the dtype it was made for.
-            Source::Pool(lines) => unsafe {
-                std::slice::from_raw_parts(lines.as_ptr().cast(), self.bytes / size_of::<T>())
+            Source::Pool(memory) => unsafe {
+                std::slice::from_raw_parts(memory.as_ptr().cast(), self.bytes / size_of::<T>())
             },
             Source::Lent(owner) => {
                 let elements = T::from_slice(owner.elements()).expect("the dtype is known");
@@ -164,12 +163,12 @@ impl Buffer {
     /// The elements as a mutable slice.
     pub(crate) fn as_mut_slice<T: Element>(&mut self) -> &mut [T] {
         debug_assert_eq!(T::DTYPE, self.dtype);
-        let Source::Pool(lines) = &mut self.source else {
+        let Source::Pool(memory) = &mut self.source else {
             unreachable!("only memory of our own is written")
         };
         // SAFETY: as in `as_slice`; `&mut self` makes the borrow exclusive.
         unsafe {
-            std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), self.bytes / size_of::<T>())
+            std::slice::from_raw_parts_mut(memory.as_mut_ptr().cast(), self.bytes / size_of::<T>())
         }
     }
 }
@@ -255,8 +254,8 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if let Source::Pool(lines) = &mut self.source {
-            POOL.give(std::mem::take(lines));
+        if let Source::Pool(memory) = &mut self.source {
+            POOL.give(std::mem::take(memory));
         }
     }
 }
@@ -275,7 +274,7 @@ const SMALL_KEPT: usize = 64;
 const LARGE_KEPT: usize = 1 << 30;
 
 struct Pool {
-    large: Mutex<Vec<Vec<Vec<Line>>>>,
+    large: Mutex<Vec<Vec<Memory>>>,
     kept: AtomicUsize,
     limit: AtomicUsize,
 }
@@ -287,7 +286,7 @@ static POOL: Pool = Pool {
 };
 
 thread_local! {
-    static SMALL_POOL: RefCell<Vec<Vec<Vec<Line>>>> = const { RefCell::new(Vec::new()) };
+    static SMALL_POOL: RefCell<Vec<Vec<Memory>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The class of buffers that hold at least `lines` lines, and the number of lines that they hold:
@@ -342,7 +341,7 @@ pub(crate) fn reserved<T>(count: usize) -> Vec<T> {
 }
 
 impl Pool {
-    fn take(&self, lines: usize) -> Option<Vec<Line>> {
+    fn take(&self, lines: usize) -> Option<Memory> {
         let (class, capacity) = class(lines);
         let kept = if lines <= SMALL {
             SMALL_POOL
@@ -354,19 +353,17 @@ impl Pool {
                 .large
                 .lock()
                 .unwrap_or_else(|poisoned| poisoned.into_inner());
-            large.get_mut(class).and_then(Vec::pop).inspect(|buffer| {
-                self.kept.fetch_sub(buffer.len() * LINE, Ordering::Relaxed);
+            large.get_mut(class).and_then(Vec::pop).inspect(|memory| {
+                self.kept
+                    .fetch_sub(memory.lines() * LINE, Ordering::Relaxed);
             })
         };
         kept.or_else(|| {
-            let mut fresh = Vec::new();
-            if fresh.try_reserve_exact(capacity).is_err() {
+            Memory::new(capacity).or_else(|| {
                 // The buffers that the pool keeps may be just the memory that is missing.
                 self.free();
-                fresh.try_reserve_exact(capacity).ok()?;
-            }
-            fresh.resize(capacity, Line([0; LINE]));
-            Some(fresh)
+                Memory::new(capacity)
+            })
         })
     }
 
@@ -378,29 +375,29 @@ impl Pool {
                 .lock()
                 .unwrap_or_else(|poisoned| poisoned.into_inner()),
         );
-        let bytes = |buffer: &Vec<Line>| buffer.len() * LINE;
+        let bytes = |memory: &Memory| memory.lines() * LINE;
         let freed = kept.iter().flatten().map(bytes).sum();
         self.kept.fetch_sub(freed, Ordering::Relaxed);
     }
 
-    fn give(&self, buffer: Vec<Line>) {
-        let lines = buffer.len();
+    fn give(&self, memory: Memory) {
+        let lines = memory.lines();
         if lines == 0 {
             return;
         }
         let (class, _) = class(lines);
-        let keep = |kept: &mut Vec<Vec<Vec<Line>>>, buffer| {
+        let keep = |kept: &mut Vec<Vec<Memory>>, memory| {
             if kept.len() <= class {
                 kept.resize_with(class + 1, Vec::new);
             }
-            kept[class].push(buffer);
+            kept[class].push(memory);
         };
         if lines <= SMALL {
             // When a thread ends, its pool may already be gone. The buffer is then simply freed.
             let _ = SMALL_POOL.try_with(|pool| {
                 let mut pool = pool.borrow_mut();
                 if pool.get(class).is_none_or(|kept| kept.len() < SMALL_KEPT) {
-                    keep(&mut pool, buffer);
+                    keep(&mut pool, memory);
                 }
             });
         } else if self.kept.load(Ordering::Relaxed) + lines * LINE
@@ -412,7 +409,7 @@ impl Pool {
                     .large
                     .lock()
                     .unwrap_or_else(|poisoned| poisoned.into_inner()),
-                buffer,
+                memory,
             );
         }
     }
