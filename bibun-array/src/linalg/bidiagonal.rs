@@ -15,9 +15,10 @@ use pulp::{Arch, NullaryFnOnce, Simd, WithSimd};
 use smallvec::SmallVec;
 
 use super::batch::Large;
-use super::blocked::{TILE, divide_by_unit, row_step, subtract_product};
+use super::blocked::{divide_by_unit, subtract_product};
 use super::passes::{ROWS, pass, products};
 use super::reflections::{Reflect, Reflections, dot};
+use super::tiles::{TILE, row_step};
 use crate::cpu::matmul::Matrix;
 use crate::cpu::{chunks, for_each};
 

@@ -15,11 +15,11 @@ use pulp::{Arch, NullaryFnOnce};
 use super::batch::Large;
 use super::entries::{Field, Reals};
 use super::numbers::{Numbers, Real};
+use super::tiles::{TILE, transpose};
 use super::triangular::Triangle;
 use crate::cpu::matmul::{Matrix, MatrixProduct};
+use crate::storage::Buffer;
 
-/// The order of blocks that are transposed in cache.
-pub(super) const TILE: usize = 16;
 /// The largest order of a triangle whose equations are solved by loops.
 pub(super) const TRIANGLE: usize = 16;
 /// The largest order of a symmetric matrix that is factored by loops.
@@ -30,86 +30,6 @@ const STRIP: usize = 128;
 const PANEL: usize = 64;
 /// The number of columns that are eliminated by loops, for each number of an entry.
 const COLUMNS: usize = 8;
-
-/// Returns a distance of rows of n elements: those that are a power of two apart push each other out of the cache.
-pub(super) fn row_step(n: usize) -> usize {
-    (n.div_ceil(TILE) | 1) * TILE
-}
-
-/// Returns the transpose of a tile, whose columns are then rows. Lines are read whole: those of rows that are a power
-/// of two apart push each other out of the cache.
-#[inline(always)]
-fn turned<T: Large>(a: &[T], step: usize, [m, n]: [usize; 2]) -> [[T; TILE]; TILE] {
-    let mut tile = [[T::of(0.0); TILE]; TILE];
-    for i in 0..m {
-        for (tile, &x) in tile.iter_mut().zip(&a[i * step..][..n]) {
-            tile[i] = x;
-        }
-    }
-    tile
-}
-
-/// Writes the transpose of a matrix `[m, n]`. The rows of both are steps apart.
-pub(super) fn transpose<T: Large>(
-    (a, step): (&[T], usize),
-    [m, n]: [usize; 2],
-    (out, out_step): (&mut [T], usize),
-) {
-    for i in (0..m).step_by(TILE) {
-        for j in (0..n).step_by(TILE) {
-            let (height, width) = (TILE.min(m - i), TILE.min(n - j));
-            let tile = turned(&a[i * step + j..], step, [height, width]);
-            for (j, tile) in (j..j + width).zip(&tile) {
-                out[j * out_step + i..][..height].copy_from_slice(&tile[..height]);
-            }
-        }
-    }
-}
-
-/// Writes a part of the symmetric part `(a + aᵀ) / 2`, with whole tiles on the diagonal. The rows of `out` are `step`
-/// apart.
-pub(super) fn symmetric_part<T: Large>(
-    a: &[T],
-    n: usize,
-    triangle: Triangle,
-    (out, step): (&mut [T], usize),
-) {
-    let half = T::of(0.5);
-    for i in (0..n).step_by(TILE) {
-        let columns = match triangle {
-            Triangle::Lower => 0..i + 1,
-            Triangle::Upper => i..n,
-        };
-        for j in columns.step_by(TILE) {
-            let (height, width) = (TILE.min(n - i), TILE.min(n - j));
-            let tile = turned(&a[j * n + i..], n, [width, height]);
-            for (i, tile) in (i..i + height).zip(&tile) {
-                let own = &a[i * n + j..][..width];
-                let out = &mut out[i * step + j..][..width];
-                for ((out, &own), &other) in out.iter_mut().zip(own).zip(tile) {
-                    *out = half * own + half * other;
-                }
-            }
-        }
-    }
-}
-
-/// Makes an upper triangle a lower one, with zeros beside it.
-pub(super) fn turn_triangle<T: Large>(a: &mut [T], n: usize) {
-    for i in (0..n).step_by(TILE) {
-        for j in (0..=i).step_by(TILE) {
-            let (height, width) = (TILE.min(n - i), TILE.min(n - j));
-            let tile = turned(&a[j * n + i..], n, [width, height]);
-            for (i, tile) in (i..i + height).zip(&tile) {
-                let width = width.min(i + 1 - j);
-                a[i * n + j..][..width].copy_from_slice(&tile[..width]);
-            }
-        }
-    }
-    for (i, row) in a.chunks_exact_mut(n.max(1)).enumerate() {
-        row[i + 1..].fill(T::of(0.0));
-    }
-}
 
 /// The block of a matrix that begins at an element.
 fn block<T>(a: Matrix<'_, T>, row: usize, column: usize) -> Matrix<'_, T> {
@@ -367,13 +287,15 @@ pub(super) fn cholesky<T: Large>(a: &mut [T], n: usize, step: usize) -> Result<(
     let others = n - half;
     cholesky(a, half, step)?;
     let (upper, lower) = a.split_at_mut(half * step);
-    let mut factor = vec![T::of(0.0); half * half];
+    // What is below its diagonal is not read.
+    let mut factor = Buffer::new::<T>(half * half);
+    let factor = factor.as_mut_slice::<T>();
     for (i, row) in factor.chunks_exact_mut(half).enumerate() {
         row[i..].copy_from_slice(&upper[i * step + i..i * step + half]);
     }
     let triangle = Triangular {
         n: half,
-        matrix: Matrix::of_rows(&factor, half).transposed(),
+        matrix: Matrix::of_rows(factor, half).transposed(),
         triangle: Triangle::Lower,
         has_ones: false,
     };

@@ -5,8 +5,10 @@ use super::blocked;
 use super::expect_square;
 use super::numbers::Numbers;
 use super::small::dot;
+use super::tiles;
 use super::triangular::Triangle;
 use crate::Array;
+use crate::storage::Buffer;
 
 /// Computes the lower Cholesky factor L of matrices `[.., n, n]`, `a = L Lᵀ`, and for each the number that
 /// says whether there is one: 0; or k if the leading k rows and columns are not positive definite, where L is
@@ -107,10 +109,13 @@ impl Rule for Cholesky {
 
     fn large<T: Large>(&self, x: &[&[T]], y: &mut [&mut [T]], integers: &mut [&mut [i64]]) {
         let (n, l) = (self.0, &mut *y[0]);
-        blocked::symmetric_part(x[0], n, Triangle::Upper, (&mut *l, n));
-        match blocked::cholesky(l, n, n) {
+        let step = tiles::row_step(n);
+        let mut upper = Buffer::new::<T>(n * step);
+        let upper = upper.as_mut_slice::<T>();
+        tiles::symmetric_part(x[0], n, Triangle::Upper, (&mut *upper, step));
+        match blocked::cholesky(upper, n, step) {
             Ok(()) => {
-                blocked::turn_triangle(l, n);
+                tiles::turn_triangle((upper, step), n, l);
                 integers[0][0] = self.checked(l).to_f64() as i64;
             }
             Err(k) => {

@@ -7,9 +7,10 @@
 use std::array;
 
 use super::batch::Large;
-use super::blocked::{TILE, TRIANGLE, Triangular};
+use super::blocked::{TRIANGLE, Triangular};
 use super::entries::{Entry, Pair};
 use super::numbers::Numbers;
+use super::tiles::TILE;
 use super::triangular::Triangle;
 use crate::cpu::matmul::Matrix;
 

@@ -3,9 +3,9 @@
 use std::mem::take;
 
 use super::batch::{Large, Results, Rule, TINY, run};
-use super::blocked::{row_step, transpose};
 use super::divide::{Extent, divide_tridiagonal};
 use super::numbers::{Numbers, Real};
+use super::tiles::{row_step, transpose};
 use super::{checked, expect_square, small, tridiagonal};
 use crate::Array;
 

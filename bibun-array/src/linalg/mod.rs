@@ -25,6 +25,7 @@ mod reflections;
 mod small;
 mod spectral;
 mod svd;
+mod tiles;
 mod triangular;
 mod tridiagonal;
 

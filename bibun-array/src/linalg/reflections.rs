@@ -14,8 +14,9 @@ use std::array;
 use pulp::{Arch, NullaryFnOnce};
 
 use super::batch::Large;
-use super::blocked::{Triangular, multiply, subtract_product, transpose};
+use super::blocked::{Triangular, multiply, subtract_product};
 use super::numbers::Numbers;
+use super::tiles::transpose;
 use super::triangular::Triangle;
 use crate::cpu::matmul::Matrix;
 

@@ -5,10 +5,11 @@ use std::mem::take;
 
 use super::batch::{Large, Results, Rule, TINY, run};
 use super::bidiagonal::Bidiagonal;
-use super::blocked::{divide_by_unit, multiply, transpose};
+use super::blocked::{divide_by_unit, multiply};
 use super::divide::{Extent, Singular, divide_bidiagonal};
 use super::eigh::normalize_sign;
 use super::numbers::{Numbers, Real};
+use super::tiles::transpose;
 use super::{checked, expect_matrices, reflections, small};
 use crate::Array;
 use crate::cpu::matmul::Matrix;

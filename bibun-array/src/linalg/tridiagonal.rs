@@ -14,9 +14,10 @@ use std::array;
 use pulp::{Arch, NullaryFnOnce, Simd, WithSimd};
 
 use super::batch::Large;
-use super::blocked::{TILE, divide_by_unit, multiply, row_step, subtract_product, symmetric_part};
+use super::blocked::{divide_by_unit, multiply, subtract_product};
 use super::passes::{ROWS, pass};
 use super::reflections::{Reflect, Reflections, dot};
+use super::tiles::{TILE, row_step, symmetric_part};
 use super::triangular::Triangle;
 use crate::cpu::matmul::Matrix;
 use crate::cpu::{chunks, for_each};

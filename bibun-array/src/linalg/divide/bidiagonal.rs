@@ -9,9 +9,9 @@ use super::secular::Secular;
 use super::{BOTH, Extent, Joint, Vectors, WHOLE, smallest};
 use crate::cpu::{chunks, for_each};
 use crate::linalg::batch::Large;
-use crate::linalg::blocked::row_step;
 use crate::linalg::eigh::ascending;
 use crate::linalg::numbers::Numbers;
+use crate::linalg::tiles::row_step;
 
 /// What [`divide_bidiagonal`] computes.
 pub(in crate::linalg) struct Singular<T> {

@@ -10,9 +10,9 @@ use super::secular::Secular;
 use super::{Extent, Joint, Vectors, WHOLE, smallest};
 use crate::cpu::{chunks, for_each};
 use crate::linalg::batch::Large;
-use crate::linalg::blocked::row_step;
 use crate::linalg::eigh::ascending;
 use crate::linalg::numbers::Numbers;
+use crate::linalg::tiles::row_step;
 
 /// Makes the diagonal of a tridiagonal matrix its eigenvalues, and returns their order and elements of the
 /// eigenvectors, which are in rows that are [`row_step`] apart if all are computed.
