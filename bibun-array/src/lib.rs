@@ -108,7 +108,7 @@ pub use rejection::Rejection;
 pub use shape::{NewShape, Shape};
 pub use sort::{SortAxis, ascending, descending};
 pub use stencil::Stencil;
-pub use storage::{pooled_bytes, set_pool_limit};
+pub use storage::{pooled_bytes, set_huge_pages, set_pool_limit};
 pub use trace::{
     Cut, Tracer, in_row_major_memory, is_traced, is_traced_input, record_call, refuse,
 };

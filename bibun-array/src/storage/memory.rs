@@ -1,7 +1,14 @@
 //! Memory as it comes from the system.
 
+use std::sync::atomic::AtomicBool;
+#[cfg(target_os = "linux")]
+use std::sync::atomic::Ordering;
+
 #[cfg(target_os = "linux")]
 use memmap2::{Advice, MmapMut};
+
+/// Whether huge pages are asked for.
+pub(super) static HUGE_PAGES: AtomicBool = AtomicBool::new(true);
 
 /// One cache line: the unit and the alignment of all memory.
 #[derive(Clone, Copy)]
@@ -97,8 +104,10 @@ impl Pages {
             map = MmapMut::map_anon(bytes.checked_add(Self::LEAST)?).ok()?;
         }
         let start = before(&map);
-        // If the system has none, its pages are small.
-        let _ = map.advise_range(Advice::HugePage, start, bytes);
+        if HUGE_PAGES.load(Ordering::Relaxed) {
+            // If the system has none, its pages are small.
+            let _ = map.advise_range(Advice::HugePage, start, bytes);
+        }
         Some(Self { map, start, bytes })
     }
 }
