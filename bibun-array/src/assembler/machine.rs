@@ -27,8 +27,8 @@ pub(super) trait Machine: Copy + PartialEq + Debug + 'static {
     fn vectors(self) -> u8;
     /// Whether truths are in registers of their own.
     fn has_masks(self) -> bool;
-    /// The lanes for elements of at most this number of bytes, in slices of about `n`. Memory takes longer than
-    /// `light` code.
+    /// The lanes for elements of at most this number of bytes, in slices of about `n`. Light code takes less time
+    /// than its elements on the way from and to memory.
     fn lanes(self, bytes: usize, n: usize, is_light: bool) -> usize;
     /// The least number of elements that the function can compute, if there are any.
     fn least(self, lanes: usize) -> usize;

@@ -68,7 +68,7 @@ impl Memory {
         match self {
             Self::Lines(lines) => lines.fill(Line([0; LINE])),
             #[cfg(target_os = "linux")]
-            Self::Pages(pages) => pages.map[pages.start..].fill(0),
+            Self::Pages(pages) => pages.map[pages.start..][..pages.bytes].fill(0),
         }
     }
 }

@@ -47,8 +47,8 @@ impl Level {
     }
 }
 
-/// The most elements for which light code has whole vectors too.
-const LEAST_OF_HALVES: usize = 64;
+/// The most elements for which light code has the longest vectors, too.
+const FEW: usize = 64;
 
 impl Machine for Level {
     type Instruction = Instruction;
@@ -69,11 +69,7 @@ impl Machine for Level {
 
     fn lanes(self, bytes: usize, n: usize, is_light: bool) -> usize {
         // What waits for memory gains nothing from long vectors, and processors store the halves of one by one.
-        let longest = if is_light && n > LEAST_OF_HALVES {
-            32
-        } else {
-            64
-        };
+        let longest = if is_light && n > FEW { 32 } else { 64 };
         match self {
             // Short vectors where they hold all elements: some instructions take less time.
             Self::Avx512 => (n.next_power_of_two() * bytes).clamp(16, longest) / bytes,
