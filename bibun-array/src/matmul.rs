@@ -1,5 +1,7 @@
 //! Matrix products.
 
+use std::borrow::Cow;
+
 use crate::{Array, DType, Error, Shape, ops, raise};
 
 /// Computes the matrix product as in NumPy: over the last two axes, with all axes before them
@@ -133,9 +135,13 @@ fn product(
         mismatch(function, a, b);
     }
 
-    let matrix = |x: &Array, new_axis| match x.rank() {
-        1 => ops::cast(x.expand_dims(new_axis), dtype),
-        _ => ops::cast(x.clone(), dtype),
+    let matrix = |x, new_axis| -> Cow<'_, Array> {
+        let x: &Array = x;
+        match x.rank() {
+            1 => Cow::Owned(ops::cast(x.expand_dims(new_axis), dtype)),
+            _ if x.dtype() == dtype => Cow::Borrowed(x),
+            _ => Cow::Owned(ops::cast(x.clone(), dtype)),
+        }
     };
     let (mut left, mut right) = (matrix(a, 0), matrix(b, 1));
     let [m, n] = [
@@ -155,9 +161,10 @@ fn product(
         };
         let k = a.shape()[a.rank() - 1];
         let with = |sizes: [usize; 2]| batch.iter().copied().chain(sizes).collect::<Shape>();
+        let repeated = |x: &Array, sizes| x.broadcast_to(with(sizes).addressable(function));
         (left, right) = (
-            left.broadcast_to(with([m, k]).addressable(function)),
-            right.broadcast_to(with([k, n]).addressable(function)),
+            Cow::Owned(repeated(&left, [m, k])),
+            Cow::Owned(repeated(&right, [k, n])),
         );
         full = with([m, n]);
     }
@@ -171,7 +178,7 @@ fn product(
     if a.rank() == 1 {
         shape = shape.removed(full.rank() - 2);
     }
-    if c.shape().broadcast(&shape).as_ref() != Some(&shape) {
+    if !c.shape().broadcasts_to(&shape) {
         let what = format!("c {} cannot be repeated to the shape {shape}", c.shape());
         raise(Error::invalid(function, what));
     }
@@ -179,7 +186,7 @@ fn product(
     if shape != full {
         c = c.broadcast_to(&shape).reshape(&full);
     }
-    let device = crate::placement::common(function, [&left, &right, &c]);
+    let device = crate::placement::common(function, [&*left, &right, &c]);
     let y = crate::error::allocating(function, || device.gemm(alpha, &left, &right, beta, c));
     match shape == full {
         true => y,

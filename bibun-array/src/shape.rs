@@ -55,16 +55,16 @@ impl Shape {
             return Self(None);
         }
         let mut row_major = SmallVec::from_elem(0, sizes.len());
-        let mut step = 1isize;
-        for (stride, &size) in row_major.iter_mut().zip(&sizes).rev() {
-            *stride = step;
-            step = step.wrapping_mul(size as isize);
-        }
-        let size = sizes.iter().copied().fold(1, usize::saturating_mul);
         // Strides are products of sizes, so the products must not overflow even if there is a zero
         // among the sizes.
-        let others = sizes.iter().filter(|&&size| size > 0).copied();
-        let is_addressable = others.fold(1, usize::saturating_mul) <= MOST_ELEMENTS;
+        let (mut step, mut size, mut others) = (1isize, 1usize, 1usize);
+        for (stride, &length) in row_major.iter_mut().zip(&sizes).rev() {
+            *stride = step;
+            step = step.wrapping_mul(length as isize);
+            size = size.saturating_mul(length);
+            others = others.saturating_mul(length.max(1));
+        }
+        let is_addressable = others <= MOST_ELEMENTS;
         Self(Some(Arc::new(Sizes {
             sizes,
             row_major,
@@ -159,6 +159,9 @@ impl Shape {
 
     /// Returns the shape with another size at `axis`.
     pub fn replaced(&self, axis: usize, size: usize) -> Self {
+        if self[axis] == size {
+            return self.clone();
+        }
         let mut sizes: SmallVec<[usize; 4]> = SmallVec::from_slice(self);
         sizes[axis] = size;
         Self::from_sizes(sizes)
@@ -185,6 +188,12 @@ impl Shape {
     /// assert_eq!(y, Some(Shape::from([2, 4, 3])));
     /// ```
     pub fn broadcast(&self, other: &Self) -> Option<Self> {
+        if self.broadcasts_to(other) {
+            return Some(other.clone());
+        }
+        if other.broadcasts_to(self) {
+            return Some(self.clone());
+        }
         let rank = self.rank().max(other.rank());
         let size_at = |shape: &Self, axis: usize| match (axis + shape.rank()).checked_sub(rank) {
             Some(axis) => shape[axis],
@@ -198,6 +207,21 @@ impl Shape {
                 _ => None,
             })
             .collect()
+    }
+
+    /// Returns whether an array of this shape can be repeated to the other shape by NumPy's rule.
+    ///
+    /// ```
+    /// use bibun_array::Shape;
+    /// assert!(Shape::from([1, 3]).broadcasts_to(&Shape::from([4, 2, 3])));
+    /// assert!(!Shape::from([2, 3]).broadcasts_to(&Shape::from([1, 3])));
+    /// ```
+    pub fn broadcasts_to(&self, other: &Self) -> bool {
+        let Some(new) = other.rank().checked_sub(self.rank()) else {
+            return false;
+        };
+        let mut sizes = self.iter().zip(&other[new..]);
+        sizes.all(|(&own, &size)| own == size || own == 1)
     }
 
     /// Strides of a single value repeated over the shape.

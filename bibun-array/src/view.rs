@@ -198,8 +198,16 @@ impl Array {
 
     /// Returns a view with the axes in reverse order: the transpose of a matrix.
     pub fn transpose(&self) -> Self {
-        let axes: SmallVec<[isize; 4]> = (0..self.rank() as isize).rev().collect();
-        self.permute(&axes)
+        let Layout {
+            shape,
+            strides,
+            offset,
+        } = self.layout();
+        self.with_layout(Layout {
+            shape: shape.iter().rev().copied().collect(),
+            strides: strides.iter().rev().copied().collect(),
+            offset: *offset,
+        })
     }
 
     /// Returns a view with two axes exchanged.
@@ -292,11 +300,14 @@ impl Array {
     #[track_caller]
     pub fn broadcast_to(&self, shape: impl Into<Shape>) -> Self {
         let shape = shape.into();
-        if self.shape().broadcast(&shape).as_ref() != Some(&shape) {
+        if !self.shape().broadcasts_to(&shape) {
             raise(Error::invalid(
                 "broadcast_to",
                 format!("x {} cannot be repeated to the shape {shape}", self.shape()),
             ));
+        }
+        if shape == *self.shape() {
+            return self.clone();
         }
         let shape = shape.addressable("broadcast_to");
         let new = shape.rank() - self.rank();

@@ -16,7 +16,7 @@ use super::tile::Float;
 use super::{elements, worth_threads};
 use crate::dtype::{Accumulator, with_float};
 use crate::math::Float as _;
-use crate::shape::{Layout, Shape};
+use crate::shape::Layout;
 use crate::{Array, DType, Element, Scalar, Slice, SliceMut};
 
 /// The number of multiplications from which on an integer product is split into blocks of rows.
@@ -267,9 +267,7 @@ fn multiply<T: Number>(alpha: T, a: &Array, b: &Array, beta: T, mut c: Array) ->
         a.shape()[rank - 1],
         b.shape()[rank - 1],
     );
-    let shape: Shape = (a.shape()[..rank - 2].iter().copied())
-        .chain([m, n])
-        .collect();
+    let shape = a.shape().replaced(rank - 1, n);
     let (a, b) = (usable(a), usable(b));
     let (inline_a, inline_b) = (a.inline(), b.inline());
     let work = Batch {
@@ -474,12 +472,12 @@ impl<T: Number> Batch<'_, T> {
             };
             product.cut(parallel);
         };
-        let (batch, threads) = (out.len() / (m * n), rayon::current_num_threads());
+        let batch = out.len() / (m * n);
         // Vector instructions do about a hundred multiplications in a nanosecond.
         if !worth_threads(out.len() * k / 100) {
             let one = |(i, out)| product(i, out, false);
             out.chunks_mut(m * n).enumerate().for_each(one);
-        } else if batch < threads {
+        } else if batch < rayon::current_num_threads() {
             let one = |(i, out)| product(i, out, true);
             out.chunks_mut(m * n).enumerate().for_each(one);
         } else {

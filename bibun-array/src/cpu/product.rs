@@ -62,11 +62,10 @@ const KEPT: usize = 3 << 18;
 /// Computes `out = alpha a b + beta addend`, where nothing is added if `beta` is 0.
 pub(super) fn product<T: Float>(product: MatrixProduct<'_, T>, parallel: bool) {
     let MatrixProduct { m, n, k, .. } = product;
-    let threads = match parallel {
-        true => rayon::current_num_threads(),
-        false => 1,
+    let tasks = match m * n * k / TASK {
+        tasks if parallel && tasks > 1 => tasks.min(rayon::current_num_threads()),
+        _ => 1,
     };
-    let tasks = (m * n * k / TASK).clamp(1, threads);
     compute(product, tasks, &|work| match work {
         Work::Matrix(part) => Arch::new().dispatch(part),
         Work::Vector(part) => Arch::new().dispatch(part),

@@ -37,7 +37,7 @@ impl<D: Distribution> MixtureSameFamily<D> {
     pub fn new(mixture: Categorical, components: D) -> Self {
         let _whole = composite("MixtureSameFamily");
         let (classes, own) = (mixture.log_probs.shape(), components.batch_shape());
-        if classes.broadcast(&own) != Some(own.clone()) || classes.last() != own.last() {
+        if !classes.broadcasts_to(&own) || classes.last() != own.last() {
             let what = format!(
                 "the probabilities of the components have the shape {classes}, the components the batch \
                  shape {own}; the last axes must be equal, and the others broadcast to those of the \

@@ -331,7 +331,7 @@ impl LinearRule for BroadcastTo {
         "broadcast_to"
     }
     fn shape(&self, x: &Spec) -> Result<Spec, Mismatch> {
-        if x.shape.broadcast(&self.0).as_ref() != Some(&self.0) {
+        if !x.shape.broadcasts_to(&self.0) {
             let must_hold = format!("it cannot be repeated to the shape {}", self.0);
             return Err(Mismatch::new(&[("x", x)], must_hold));
         }

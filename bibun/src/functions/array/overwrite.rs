@@ -125,7 +125,7 @@ method!(select_scatter, value: impl Into<Operand>, axis: isize, position: isize)
 #[track_caller]
 fn mask_of(function: &'static str, x: &Variable, mask: Variable) -> Variable {
     let (x, spec) = (x.spec(), mask.spec());
-    if spec.shape.broadcast(&x.shape).as_ref() != Some(&x.shape) {
+    if !spec.shape.broadcasts_to(&x.shape) {
         mismatch(
             function,
             &[("x", &x), ("mask", &spec)],

@@ -62,7 +62,7 @@ pub(crate) fn expect_mask(
 ) {
     let mask = mask.spec();
     let is_one = mask.dtype == DType::Bool || mask.dtype.is_float();
-    if is_one && mask.shape.broadcast(&scores.shape).as_ref() == Some(&scores.shape) {
+    if is_one && mask.shape.broadcasts_to(&scores.shape) {
         return;
     }
     let shape = &scores.shape;

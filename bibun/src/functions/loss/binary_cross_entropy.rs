@@ -104,7 +104,7 @@ pub(super) fn of_answers(
     let factor = |name, weight: &Option<Variable>| {
         let weight = weight.as_ref()?;
         let (x_spec, spec) = (x.spec(), weight.spec());
-        if x_spec.shape.broadcast(&spec.shape).as_ref() != Some(&x_spec.shape) {
+        if !spec.shape.broadcasts_to(&x_spec.shape) {
             crate::error::mismatch(function, &[("x", &x_spec), (name, &spec)], MUST_BROADCAST)
         }
         Some(broadcast_to(cast(weight, x_spec.dtype), &x_spec.shape))

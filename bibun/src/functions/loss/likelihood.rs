@@ -157,7 +157,7 @@ pub fn gaussian_nll_loss_with(
     let _whole = crate::call::composite(function);
     let (x, variance, options) = (x.into(), to_float(variance.into()), options.into());
     let (x_spec, spec) = (x.spec(), variance.spec());
-    if x_spec.shape.broadcast(&spec.shape).as_ref() != Some(&x_spec.shape) {
+    if !spec.shape.broadcasts_to(&x_spec.shape) {
         mismatch(
             function,
             &[("x", &x_spec), ("variance", &spec)],

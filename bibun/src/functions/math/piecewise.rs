@@ -177,7 +177,7 @@ fn together(results: [Operand; 2], sizes: [usize; 2]) -> [Variable; 2] {
     let results = [a.beside(dtypes[1]), b.beside(dtypes[0])];
     for ((y, size), name) in results.iter().zip(sizes).zip(["taken", "otherwise"]) {
         let expected = Shape::from(size);
-        if y.shape().broadcast(&expected) != Some(expected) {
+        if !y.shape().broadcasts_to(&expected) {
             let what = format!(
                 "`{name}` gave {} for vectors of {size} elements; it must be elementwise, and arrays \
                  that it uses must be among the inputs",

@@ -92,7 +92,7 @@ pub fn average(
         along[*axis] = weights.size();
         weights = reshape(weights, along);
     }
-    if weights.shape().broadcast(&x_spec.shape).as_ref() != Some(&x_spec.shape) {
+    if !weights.shape().broadcasts_to(&x_spec.shape) {
         let inputs = [("x", &x_spec), ("weights", &weights.spec())];
         mismatch("average", &inputs, "the weights must broadcast to x")
     }

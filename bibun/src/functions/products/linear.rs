@@ -6,7 +6,7 @@ use crate::batch::Batched;
 use crate::call::composite_if;
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient, OuterProduct, ProductForm};
-use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec, Variadic};
+use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::OptionalVariable;
 use crate::functions::products::reshaped;
 use crate::functions::{cast, conj, matmul, reshape, sum, swapaxes};
@@ -34,18 +34,30 @@ pub fn linear(
     w: impl Into<Variable>,
     b: impl Into<OptionalVariable>,
 ) -> Variable {
-    let mut inputs = vec![x.into(), w.into()];
-    inputs.extend(b.into().get().cloned());
-    let dtypes = inputs.iter().map(Variable::dtype);
-    let dtype = dtypes.reduce(DType::promote).expect("at least two");
-    let _whole = composite_if(inputs.iter().any(|x| x.dtype() != dtype), "linear");
-    let inputs = inputs.into_iter().map(|input| cast(input, dtype));
-    let y = crate::apply(LinearLayer, inputs.collect());
-    y.into_iter().next().expect("one output")
+    match b.into().get() {
+        Some(b) => of_inputs([x.into(), w.into(), b.clone()]),
+        None => of_inputs([x.into(), w.into()]),
+    }
 }
 
+/// [`linear`] of x, w and, if there is one, b.
+#[track_caller]
+fn of_inputs<const N: usize>(inputs: [Variable; N]) -> Variable {
+    let dtypes = inputs.iter().map(Variable::dtype);
+    let dtype = dtypes.reduce(DType::promote).expect("at least two");
+    let is_mixed = inputs.iter().any(|x| x.dtype() != dtype);
+    let _whole = composite_if(is_mixed, "linear");
+    let inputs = match is_mixed {
+        true => inputs.map(|x| cast(x, dtype)),
+        false => inputs,
+    };
+    let [y] = crate::apply(LinearLayer, inputs);
+    y
+}
+
+/// The layer of x and w, and, if `N` is 3, b.
 #[derive(Clone, Debug)]
-struct LinearLayer;
+struct LinearLayer<const N: usize>;
 
 /// Returns the shape with all axes but the last merged into one.
 fn folded(shape: &Shape) -> [usize; 2] {
@@ -53,9 +65,14 @@ fn folded(shape: &Shape) -> [usize; 2] {
     [rows.iter().product(), *columns]
 }
 
-impl Function for LinearLayer {
-    /// The inputs are x, w and, if there is one, b.
-    type Inputs = Variadic;
+/// Returns what is for each input from what is for x, w and b.
+fn for_inputs<T, const N: usize>(all: [Option<T>; 3]) -> [Option<T>; N] {
+    let mut all = all.into_iter();
+    std::array::from_fn(|_| all.next().flatten())
+}
+
+impl<const N: usize> Function for LinearLayer<N> {
+    type Inputs = Fixed<N>;
     type Outputs = Fixed<1>;
 
     fn name(&self) -> &'static str {
@@ -71,7 +88,7 @@ impl Function for LinearLayer {
         true
     }
 
-    fn shape(&self, inputs: Vec<&Spec>) -> Result<[Spec; 1], Mismatch> {
+    fn shape(&self, inputs: [&Spec; N]) -> Result<[Spec; 1], Mismatch> {
         let named = ["x [.., i]", "w [o, i]", "b [o]"]
             .into_iter()
             .zip(inputs.iter().copied());
@@ -92,17 +109,20 @@ impl Function for LinearLayer {
         Ok([Spec::new(x.shape.replaced(x.shape.rank() - 1, o), x.dtype)])
     }
 
-    fn forward(&self, inputs: Vec<Array>) -> [Array; 1] {
+    fn forward(&self, inputs: [Array; N]) -> [Array; 1] {
         let (x, w) = (&inputs[0], &inputs[1]);
-        let rows = x.reshape(folded(x.shape()));
-        let y = match inputs.get(2) {
-            Some(b) => bibun_array::gemm(1.0, &rows, &w.transpose(), 1.0, b.clone()),
-            None => bibun_array::matmul(&rows, &w.transpose()),
+        let product = |rows: &Array| match inputs.get(2) {
+            Some(b) => bibun_array::gemm(1.0, rows, &w.transpose(), 1.0, b.clone()),
+            None => bibun_array::matmul(rows, &w.transpose()),
         };
-        [y.reshape(x.shape().replaced(x.rank() - 1, w.shape()[0]))]
+        [match x.rank() {
+            2 => product(x),
+            rank => product(&x.reshape(folded(x.shape())))
+                .reshape(x.shape().replaced(rank - 1, w.shape()[0])),
+        }]
     }
 
-    fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> Vec<Option<Variable>> {
+    fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; N] {
         let x_shape = cx.input_shape(0);
         let rows = reshaped(gy, folded(cx.output_shape(0)));
         let gx = cx
@@ -112,14 +132,11 @@ impl Function for LinearLayer {
             let x = reshaped(conj(cx.input(0)), folded(x_shape));
             matmul(swapaxes(&rows, 0, 1), x)
         });
-        let mut gradients = vec![gx, gw];
-        if cx.input_count() == 3 {
-            gradients.push(cx.needs(2).then(|| sum(rows, 0)));
-        }
-        gradients
+        let gb = (N == 3 && cx.needs(2)).then(|| sum(rows, 0));
+        for_inputs([gx, gw, gb])
     }
 
-    fn jvp(&self, cx: &Context<'_>, dx: Vec<Option<Variable>>) -> [Option<Variable>; 1] {
+    fn jvp(&self, cx: &Context<'_>, dx: [Option<Variable>; N]) -> [Option<Variable>; 1] {
         let mut tangents = dx.into_iter();
         let (dx, dw) = (tangents.next().flatten(), tangents.next().flatten());
         let db = tangents.next().flatten();
@@ -130,7 +147,7 @@ impl Function for LinearLayer {
         [terms.into_iter().flatten().reduce(|sum, term| sum + term)]
     }
 
-    fn batch(&self, inputs: Vec<Batched>) -> [Batched; 1] {
+    fn batch(&self, inputs: [Batched; N]) -> [Batched; 1] {
         let count = Batched::batch_size(&inputs);
         let mut inputs = inputs.into_iter();
         let (x, w) = (inputs.next().expect("x"), inputs.next().expect("w"));
@@ -190,7 +207,7 @@ impl Function for LinearLayer {
         &self,
         cx: &Context<'_>,
         [gy]: [ExampleCotangent; 1],
-    ) -> Vec<Option<ExampleGradient>> {
+    ) -> [Option<ExampleGradient>; N] {
         let ExampleCotangent {
             cotangent,
             examples,
@@ -198,7 +215,7 @@ impl Function for LinearLayer {
         let x_shape = cx.input_shape(0);
         // Factors are kept as they are, and not as their conjugates.
         if examples.axis() + 1 == x_shape.rank() || cotangent.dtype().is_complex() {
-            return vec![Some(ExampleGradient::Unknown); cx.input_count()];
+            return for_inputs([(); 3].map(|()| Some(ExampleGradient::Unknown)));
         }
         // The slices of each example, `[examples, l, ..]`, with all axes between the first and the
         // last merged.
@@ -224,11 +241,8 @@ impl Function for LinearLayer {
             );
             ExampleGradient::OuterProduct(product)
         });
-        let mut shares = vec![gx, gw];
-        if cx.input_count() == 3 {
-            shares.push(cx.needs(2).then(|| ExampleGradient::Stacked(sum(rows, 1))));
-        }
-        shares
+        let gb = (N == 3 && cx.needs(2)).then(|| ExampleGradient::Stacked(sum(rows, 1)));
+        for_inputs([gx, gw, gb])
     }
 }
 
