@@ -1,7 +1,7 @@
 //! Sums and maxima of windows: across an axis by whole rows, along columns last.
 
 use std::array;
-use std::ops::{Add, Mul};
+use std::ops::{Add, Mul, Range};
 
 use pulp::{Arch, NullaryFnOnce};
 
@@ -16,6 +16,9 @@ const LANES: usize = 16;
 /// The most elements in a window for which those of both axes are compared at once.
 const FEW: usize = 9;
 
+/// The most elements from one window to the next for which sums between them are computed, too.
+const FEWER: usize = 4;
+
 /// Elements that can be weighted.
 pub(super) trait Weighted: Element + Add<Output = Self> + Mul<Output = Self> {}
 impl Weighted for f32 {}
@@ -27,6 +30,10 @@ pub(super) fn reduce_window<T: Weighted>(x: &Array, axis: usize, stencil: &Stenc
     let inner: usize = shape[axis + 1..].iter().product();
     let weights = stencil.weights().iter();
     let weights: Vec<T> = weights.map(|&w| T::from_scalar(Scalar::F64(w))).collect();
+    let columns = match inner {
+        1 => Columns::of(stencil, &weights),
+        _ => Columns::Any,
+    };
     let x = spread(x);
     let x = x.host_slice::<T>();
     Array::filled_by(shape, |out: &mut [T]| {
@@ -43,6 +50,7 @@ pub(super) fn reduce_window<T: Weighted>(x: &Array, axis: usize, stencil: &Stenc
                 inner,
                 stencil,
                 weights: &weights,
+                columns: &columns,
             });
         };
         let part = part(out.len() / row, work) * row;
@@ -63,6 +71,102 @@ fn part(rows: usize, work: usize) -> usize {
     }
 }
 
+/// How windows lie along the last axis, if loops can go through many of them at once.
+enum Columns<T> {
+    /// Each of a range begins `step` elements after the one before it, with the same weights at the same distances from
+    /// its start.
+    Regular {
+        windows: Range<usize>,
+        start: usize,
+        step: usize,
+        taps: Vec<(usize, T)>,
+    },
+    /// All have as many elements: the columns of the first ones, then of the second ones, and so on, and their weights.
+    Ranked(Vec<(Vec<u32>, Vec<T>)>),
+    Any,
+}
+
+impl<T: Weighted> Columns<T> {
+    fn of(stencil: &Stencil, weights: &[T]) -> Self {
+        if let Some(regular) = Self::regular(stencil, weights) {
+            return regular;
+        }
+        let count = stencil.count();
+        let most = if count > 0 { stencil.range(0).len() } else { 0 };
+        let is_even = (0..count).all(|i| stencil.range(i).len() == most);
+        if !is_even || most > FEW || u32::try_from(stencil.size()).is_err() {
+            return Self::Any;
+        }
+        let places = ranked(stencil).into_iter().enumerate();
+        let ranks = places.map(|(rank, places)| {
+            let weight = |i: usize| weights[stencil.range(i).start + rank];
+            (places, (0..count).map(weight).collect())
+        });
+        Self::Ranked(ranks.collect())
+    }
+
+    /// The windows around the one in the middle that are like it.
+    fn regular(stencil: &Stencil, weights: &[T]) -> Option<Self> {
+        let (count, positions) = (stencil.count(), stencil.positions());
+        let middle = count / 2;
+        if middle + 1 >= count {
+            return None;
+        }
+        let own = stencil.range(middle);
+        let start = *positions[own.clone()].iter().min()?;
+        let step = positions[stencil.range(middle + 1)].iter().min()?;
+        let step = step.checked_sub(start).filter(|step| (1..=FEWER).contains(step))?;
+        let is_alike = |&i: &usize| {
+            let range = stencil.range(i);
+            let places = positions[range.clone()].iter().zip(&positions[own.clone()]);
+            range.len() == own.len()
+                && weights[range] == weights[own.clone()]
+                && { places }.all(|(&place, &own)| place + middle * step == own + i * step)
+        };
+        let before = (0..middle).rev().take_while(is_alike).count();
+        let behind = (middle..count).take_while(is_alike).count();
+        let windows = middle - before..middle + behind;
+        let taps = positions[own.clone()].iter().map(|&place| place - start);
+        (windows.len() >= LANES / 4).then(|| Self::Regular {
+            start: start - before * step,
+            windows,
+            step,
+            taps: taps.zip(weights[own.clone()].iter().copied()).collect(),
+        })
+    }
+}
+
+/// Adds up weighted elements, each tap at its distance from the element of the same place.
+#[inline(always)]
+fn sums<T: Weighted>(x: &[T], taps: impl Iterator<Item = (usize, T)> + Clone, out: &mut [T]) {
+    match out.len() {
+        LANES.. => sums_by::<T, LANES>(x, taps, out),
+        4.. => sums_by::<T, 4>(x, taps, out),
+        _ => sums_by::<T, 1>(x, taps, out),
+    }
+}
+
+/// The same for N elements at a time, of at least as many.
+#[inline(always)]
+fn sums_by<T: Weighted, const N: usize>(
+    x: &[T],
+    taps: impl Iterator<Item = (usize, T)> + Clone,
+    out: &mut [T],
+) {
+    for start in (0..out.len()).step_by(N) {
+        // The last ones begin so early that they are N.
+        let start = start.min(out.len() - N);
+        let mut sums = [T::default(); N];
+        for (distance, weight) in taps.clone() {
+            let x: &[T; N] = x[start + distance..].first_chunk().expect("within the row");
+            for i in 0..N {
+                sums[i] = sums[i] + weight * x[i];
+            }
+        }
+        out[start..][..N].copy_from_slice(&sums);
+    }
+}
+
 struct Sum<'a, T> {
     x: &'a [T],
     out: &'a mut [T],
@@ -71,6 +175,7 @@ struct Sum<'a, T> {
     inner: usize,
     stencil: &'a Stencil,
     weights: &'a [T],
+    columns: &'a Columns<T>,
 }
 
 impl<T: Weighted> NullaryFnOnce for Sum<'_, T> {
@@ -84,31 +189,62 @@ impl<T: Weighted> NullaryFnOnce for Sum<'_, T> {
             inner,
             stencil,
             weights,
+            columns,
         } = self;
         let (count, size, positions) = (stencil.count(), stencil.size(), stencil.positions());
-        if inner == 1 {
-            for (i, out) in out.chunks_exact_mut(count).enumerate() {
-                let x = &x[(first + i) * size..][..size];
-                let mut begin = 0;
-                for (y, &end) in out.iter_mut().zip(stencil.ends()) {
-                    let stencil = positions[begin..end].iter().zip(&weights[begin..end]);
-                    *y = stencil.fold(T::default(), |sum, (&at, &w)| sum + w * x[at]);
-                    begin = end;
-                }
+        if inner > 1 {
+            for (i, out) in out.chunks_exact_mut(inner).enumerate() {
+                let (block, window) = ((first + i) / count, (first + i) % count);
+                let range = stencil.range(window);
+                let taps = positions[range.clone()].iter().zip(&weights[range]);
+                let taps = taps.map(|(&at, &weight)| (at * inner, weight));
+                sums(&x[block * size * inner..][..size * inner], taps, out);
             }
             return;
         }
-        for (i, out) in out.chunks_exact_mut(inner).enumerate() {
-            let (block, window) = ((first + i) / count, (first + i) % count);
+        let rows = out.chunks_exact_mut(count).enumerate();
+        let rows = rows.map(|(i, out)| (out, &x[(first + i) * size..][..size]));
+        let one = |x: &[T], window: usize| {
             let range = stencil.range(window);
-            let mut rows = positions[range.clone()].iter().zip(&weights[range]);
-            let row = |at: usize| &x[(block * size + at) * inner..][..inner];
-            match rows.next() {
-                Some((&at, &w)) => out.iter_mut().zip(row(at)).for_each(|(y, &x)| *y = w * x),
-                None => out.fill(T::default()),
-            }
-            for (&at, &w) in rows {
-                (out.iter_mut().zip(row(at))).for_each(|(y, &x)| *y = *y + w * x);
+            let taps = positions[range.clone()].iter().zip(&weights[range]);
+            taps.fold(T::default(), |sum, (&at, &w)| sum + w * x[at])
+        };
+        match columns {
+            Columns::Any => rows.for_each(|(out, x)| {
+                for (i, y) in out.iter_mut().enumerate() {
+                    *y = one(x, i);
+                }
+            }),
+            Columns::Ranked(ranks) => rows.for_each(|(out, x)| {
+                out.fill(T::default());
+                for (places, weights) in ranks {
+                    let taps = places.iter().zip(weights);
+                    for (y, (&place, &weight)) in out.iter_mut().zip(taps) {
+                        *y = *y + weight * x[place as usize];
+                    }
+                }
+            }),
+            Columns::Regular {
+                windows,
+                start,
+                step,
+                taps,
+            } => {
+                // The sums at all places, of which every `step`-th one is wanted.
+                let mut all = vec![T::default(); (windows.len() - 1) * step + 1];
+                rows.for_each(|(out, x)| {
+                    for i in (0..windows.start).chain(windows.end..count) {
+                        out[i] = one(x, i);
+                    }
+                    let (x, out) = (&x[*start..], &mut out[windows.clone()]);
+                    if *step == 1 {
+                        return sums(x, taps.iter().copied(), out);
+                    }
+                    sums(x, taps.iter().copied(), &mut all);
+                    for (y, &sum) in out.iter_mut().zip(all.iter().step_by(*step)) {
+                        *y = sum;
+                    }
+                });
             }
         }
     }

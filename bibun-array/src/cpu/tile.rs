@@ -580,6 +580,28 @@ pub(crate) fn transposed<'a, S: Simd, T: Float>(
     square
 }
 
+/// The order of squares that are transposed in cache: sixteen floats are a line of it.
+pub(crate) const SQUARE: usize = 16;
+
+/// Writes the transpose of a square, each row of which is at the beginning of a slice. Lines are read whole: those of
+/// rows that are a power of two apart push each other out of the cache.
+#[inline(always)]
+pub(crate) fn transpose_square<'a, S: Simd, T: Float>(
+    simd: S,
+    row: impl Fn(usize) -> &'a [T],
+    to: &mut [[T; SQUARE]; SQUARE],
+) {
+    let lanes = T::lanes::<S>();
+    for i in (0..SQUARE).step_by(lanes) {
+        for j in (0..SQUARE).step_by(lanes) {
+            let square = transposed::<S, T>(simd, |place| &row(i + place)[j..]);
+            for (to, &vector) in to[j..].iter_mut().zip(&square[..lanes]) {
+                T::store::<S>(&mut to[i..], vector);
+            }
+        }
+    }
+}
+
 /// One step of transposing a square of vectors.
 #[inline(always)]
 fn exchange_all<S: Simd, T: Float, const D: usize>(simd: S, square: &mut [T::Vector<S>; LANES]) {

@@ -5,10 +5,10 @@ use pulp::{Arch, Simd, WithSimd};
 use super::batch::Large;
 use super::triangular::Triangle;
 use crate::cpu::threads::{Sharing, chunks, for_each};
-use crate::cpu::tile::transposed;
+use crate::cpu::tile::{SQUARE, transpose_square};
 
 /// The order of blocks that are transposed in cache.
-pub(super) const TILE: usize = 16;
+pub(super) const TILE: usize = SQUARE;
 
 /// The rows of a transposed tile.
 type Tile<T> = [[T; TILE]; TILE];
@@ -65,8 +65,7 @@ impl<T: Large> WithSimd for Transpose<'_, '_, T> {
     }
 }
 
-/// Writes the transpose of a block `[m, n]` to a tile. Lines are read whole: those of rows that are a power of two
-/// apart push each other out of the cache.
+/// Writes the transpose of a block `[m, n]` to a tile.
 #[inline(always)]
 fn turn<S: Simd, T: Large>(simd: S, a: &[T], step: usize, [m, n]: [usize; 2], tile: &mut Tile<T>) {
     if m < TILE || n < TILE {
@@ -77,15 +76,7 @@ fn turn<S: Simd, T: Large>(simd: S, a: &[T], step: usize, [m, n]: [usize; 2], ti
         }
         return;
     }
-    let lanes = T::lanes::<S>();
-    for i in (0..TILE).step_by(lanes) {
-        for j in (0..TILE).step_by(lanes) {
-            let square = transposed::<S, T>(simd, |row| &a[(i + row) * step + j..]);
-            for (row, &vector) in tile[j..].iter_mut().zip(&square[..lanes]) {
-                T::store::<S>(&mut row[i..], vector);
-            }
-        }
-    }
+    transpose_square::<S, T>(simd, |row| &a[row * step..], tile);
 }
 
 /// Writes a part of the symmetric part `(a + aᵀ) / 2`, with whole tiles on the diagonal. The rows of `out` are `step`
