@@ -122,10 +122,6 @@ impl Stencil {
         begin..self.ends[i]
     }
 
-    pub(crate) fn ends(&self) -> &[usize] {
-        &self.ends
-    }
-
     pub(crate) fn positions(&self) -> &[usize] {
         &self.positions
     }

@@ -90,6 +90,74 @@ fn windows_are_what_plain_loops_say() {
     }
 }
 
+/// Windows of `kernel` elements, `dilation` apart, every `stride`, with the same weights, and `padding` before and
+/// behind the axis, where nothing is read.
+fn regular(size: usize, [kernel, stride, dilation, padding]: [usize; 4]) -> Option<Stencil> {
+    let extent = (kernel - 1) * dilation + 1;
+    let room = (size + 2 * padding).checked_sub(extent)?;
+    let of_each = (0..=room / stride).map(|i| {
+        let taps = (0..kernel).map(move |k| (i * stride + k * dilation, 1.0 + k as f64));
+        taps.filter_map(move |(at, weight)| {
+            let at = at.checked_sub(padding).filter(|&at| at < size)?;
+            Some((at, weight))
+        })
+    });
+    Some(Stencil::new(size, of_each))
+}
+
+#[test]
+fn windows_of_any_regularity_are_what_plain_loops_say() {
+    let options = [
+        [1, 1, 1, 0],
+        [2, 2, 1, 0],
+        [3, 2, 1, 1],
+        [3, 1, 2, 2],
+        [2, 3, 3, 1],
+        [4, 4, 1, 3],
+        [5, 7, 1, 0],
+        [12, 1, 1, 4],
+    ];
+    for size in [1, 2, 3, 7, 16, 33, 70] {
+        for options in options {
+            let Some(forward) = regular(size, options) else {
+                continue;
+            };
+            // Those of the transposed matrix begin at the same place several times.
+            for stencil in [forward.transposed(), forward] {
+                let size = stencil.size();
+                let x = Generator::new(3).uniform([3, size, 2], -2.0, 2.0, DType::F64);
+                let alone = Stencil::new(2, [[(0, 1.0)], [(1, 1.0)]]);
+                let sum = |stencils: [&Stencil; 2], x: &Array| {
+                    by_loops(x, stencils, |seen| seen.iter().map(|(x, w, _)| x * w).sum())
+                };
+                let both = [stencil.clone(), alone.clone()];
+                close(
+                    &x.reduce_window(&both).to_vec::<f64>(),
+                    &sum([&stencil, &alone], &x),
+                );
+                let turned = x.swapaxes(1, 2);
+                let expected = sum([&alone, &stencil], &turned);
+                let last = [stencil];
+                close(&turned.reduce_window(&last).to_vec::<f64>(), &expected);
+                let single = turned.cast(DType::F32).reduce_window(&last);
+                for (y, expected) in single.to_vec::<f32>().into_iter().zip(expected) {
+                    assert!((f64::from(y) - expected).abs() < 1e-4);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_windows_leave_out_reaches_no_sum() {
+    let [nan, one] = [f32::NAN, 1.0];
+    let x = Array::from([one, nan, one, nan, one, nan, one, nan, one, nan]);
+    let stencil = regular(10, [2, 2, 4, 0]).expect("it fits");
+    assert_eq!(x.reduce_window(&[stencil]).to_vec::<f32>(), [3.0; 3]);
+    let stencil = regular(10, [1, 2, 1, 0]).expect("it fits");
+    assert_eq!(x.reduce_window(&[stencil]).to_vec::<f32>(), [1.0; 5]);
+}
+
 #[test]
 fn the_first_of_several_nans_is_the_largest() {
     for size in [8, 40] {
@@ -143,6 +211,10 @@ fn what_does_not_fit_is_an_error() {
     assert!(text.contains("only floats"), "{text}");
     let none = Stencil::new(2, [[]]);
     assert_eq!(x.reduce_window(&[none.clone()]).to_vec::<f64>(), [0.0]);
+    let nothing = Array::zeros([2, 0], DType::F64);
+    let of_nothing = [none.clone(), Stencil::new(0, [[], []])];
+    assert_eq!(nothing.reduce_window(&of_nothing).to_vec::<f64>(), [0.0; 2]);
+    assert_eq!(x.reduce_window(&[]).to_vec::<f64>(), [1.0, 2.0]);
     let text = message(&|| x.window_max(&[none.clone()]).0);
     assert!(text.contains("at least one element"), "{text}");
     assert!(message(&|| x.window_max(&[]).0).contains("there must be axes"));

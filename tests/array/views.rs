@@ -148,7 +148,14 @@ fn copies_in_another_order_have_the_elements_of_the_view() {
         x.slice(s![.., 2.., ..; -1]),
     ];
     for x in windows {
-        for dtype in [DType::I64, DType::F32, DType::U8] {
+        for dtype in [
+            DType::I64,
+            DType::I32,
+            DType::F32,
+            DType::F64,
+            DType::BF16,
+            DType::U8,
+        ] {
             let x = x.cast(dtype);
             for order in [[0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
                 let view = x.permute(&order);

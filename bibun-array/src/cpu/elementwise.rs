@@ -199,12 +199,7 @@ impl<T: Copy> Turn<'_, T> {
 // PERF: every line of the cache is read at once and written at once, because lines that are a power of
 // two apart do not stay there together.
 trait Squares<T> {
-    fn turn<S: Simd>(
-        &self,
-        simd: S,
-        from: (&[T], isize, isize),
-        to: (&mut [T], usize),
-    );
+    fn turn<S: Simd>(&self, simd: S, from: (&[T], isize, isize), to: (&mut [T], usize));
 }
 
 /// One word after the other.

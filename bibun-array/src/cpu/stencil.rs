@@ -115,13 +115,14 @@ impl<T: Weighted> Columns<T> {
         let own = stencil.range(middle);
         let start = *positions[own.clone()].iter().min()?;
         let step = positions[stencil.range(middle + 1)].iter().min()?;
-        let step = step.checked_sub(start).filter(|step| (1..=FEWER).contains(step))?;
+        let step = step
+            .checked_sub(start)
+            .filter(|step| (1..=FEWER).contains(step))?;
         let is_alike = |&i: &usize| {
             let range = stencil.range(i);
             let places = positions[range.clone()].iter().zip(&positions[own.clone()]);
-            range.len() == own.len()
-                && weights[range] == weights[own.clone()]
-                && { places }.all(|(&place, &own)| place + middle * step == own + i * step)
+            range.len() == own.len() && weights[range] == weights[own.clone()] && { places }
+                .all(|(&place, &own)| place + middle * step == own + i * step)
         };
         let before = (0..middle).rev().take_while(is_alike).count();
         let behind = (middle..count).take_while(is_alike).count();
@@ -193,12 +194,16 @@ impl<T: Weighted> NullaryFnOnce for Sum<'_, T> {
         } = self;
         let (count, size, positions) = (stencil.count(), stencil.size(), stencil.positions());
         if inner > 1 {
-            for (i, out) in out.chunks_exact_mut(inner).enumerate() {
-                let (block, window) = ((first + i) / count, (first + i) % count);
+            let (mut block, mut window) = (first / count, first % count);
+            for out in out.chunks_exact_mut(inner) {
                 let range = stencil.range(window);
                 let taps = positions[range.clone()].iter().zip(&weights[range]);
                 let taps = taps.map(|(&at, &weight)| (at * inner, weight));
                 sums(&x[block * size * inner..][..size * inner], taps, out);
+                window += 1;
+                if window == count {
+                    (block, window) = (block + 1, 0);
+                }
             }
             return;
         }
@@ -209,21 +214,26 @@ impl<T: Weighted> NullaryFnOnce for Sum<'_, T> {
             let taps = positions[range.clone()].iter().zip(&weights[range]);
             taps.fold(T::default(), |sum, (&at, &w)| sum + w * x[at])
         };
+        // PERF: loops, because what is called for each row would not have this function's instructions.
         match columns {
-            Columns::Any => rows.for_each(|(out, x)| {
-                for (i, y) in out.iter_mut().enumerate() {
-                    *y = one(x, i);
-                }
-            }),
-            Columns::Ranked(ranks) => rows.for_each(|(out, x)| {
-                out.fill(T::default());
-                for (places, weights) in ranks {
-                    let taps = places.iter().zip(weights);
-                    for (y, (&place, &weight)) in out.iter_mut().zip(taps) {
-                        *y = *y + weight * x[place as usize];
+            Columns::Any => {
+                for (out, x) in rows {
+                    for (i, y) in out.iter_mut().enumerate() {
+                        *y = one(x, i);
                     }
                 }
-            }),
+            }
+            Columns::Ranked(ranks) => {
+                for (out, x) in rows {
+                    out.fill(T::default());
+                    for (places, weights) in ranks {
+                        let taps = places.iter().zip(weights);
+                        for (y, (&place, &weight)) in out.iter_mut().zip(taps) {
+                            *y = *y + weight * x[place as usize];
+                        }
+                    }
+                }
+            }
             Columns::Regular {
                 windows,
                 start,
@@ -232,19 +242,20 @@ impl<T: Weighted> NullaryFnOnce for Sum<'_, T> {
             } => {
                 // The sums at all places, of which every `step`-th one is wanted.
                 let mut all = vec![T::default(); (windows.len() - 1) * step + 1];
-                rows.for_each(|(out, x)| {
+                for (out, x) in rows {
                     for i in (0..windows.start).chain(windows.end..count) {
                         out[i] = one(x, i);
                     }
                     let (x, out) = (&x[*start..], &mut out[windows.clone()]);
                     if *step == 1 {
-                        return sums(x, taps.iter().copied(), out);
+                        sums(x, taps.iter().copied(), out);
+                        continue;
                     }
                     sums(x, taps.iter().copied(), &mut all);
-                    for (y, &sum) in out.iter_mut().zip(all.iter().step_by(*step)) {
-                        *y = sum;
+                    for (i, y) in out.iter_mut().enumerate() {
+                        *y = all[i * step];
                     }
-                });
+                }
             }
         }
     }
