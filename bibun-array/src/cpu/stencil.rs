@@ -16,8 +16,8 @@ const LANES: usize = 16;
 /// The most elements in a window for which those of both axes are compared at once.
 const FEW: usize = 9;
 
-/// The most elements from one window to the next for which sums between them are computed, too.
-const FEWER: usize = 4;
+/// The most elements from one window to the next for which there is a loop of many windows.
+const LONGEST: usize = 4;
 
 /// Elements that can be weighted.
 pub(super) trait Weighted: Element + Add<Output = Self> + Mul<Output = Self> {}
@@ -117,7 +117,7 @@ impl<T: Weighted> Columns<T> {
         let step = positions[stencil.range(middle + 1)].iter().min()?;
         let step = step
             .checked_sub(start)
-            .filter(|step| (1..=FEWER).contains(step))?;
+            .filter(|step| (1..=LONGEST).contains(step))?;
         let is_alike = |&i: &usize| {
             let range = stencil.range(i);
             let places = positions[range.clone()].iter().zip(&positions[own.clone()]);
@@ -137,34 +137,39 @@ impl<T: Weighted> Columns<T> {
     }
 }
 
-/// Adds up weighted elements, each tap at its distance from the element of the same place.
+/// Adds up weighted elements for every STEP-th place, each tap at its distance from it.
 #[inline(always)]
-fn sums<T: Weighted>(x: &[T], taps: impl Iterator<Item = (usize, T)> + Clone, out: &mut [T]) {
+fn sums<T: Weighted, const STEP: usize>(x: &[T], taps: &[(usize, T)], out: &mut [T]) {
     match out.len() {
-        LANES.. => sums_by::<T, LANES>(x, taps, out),
-        4.. => sums_by::<T, 4>(x, taps, out),
-        _ => sums_by::<T, 1>(x, taps, out),
+        LANES.. => sums_by::<T, STEP, LANES>(x, taps, out),
+        8.. => sums_by::<T, STEP, 8>(x, taps, out),
+        4.. => sums_by::<T, STEP, 4>(x, taps, out),
+        _ => sums_by::<T, STEP, 1>(x, taps, out),
     }
 }
 
-/// The same for N elements at a time, of at least as many.
+/// The same for N places at a time, of at least as many.
 #[inline(always)]
-fn sums_by<T: Weighted, const N: usize>(
+fn sums_by<T: Weighted, const STEP: usize, const N: usize>(
     x: &[T],
-    taps: impl Iterator<Item = (usize, T)> + Clone,
+    taps: &[(usize, T)],
     out: &mut [T],
 ) {
-    for start in (0..out.len()).step_by(N) {
-        // The last ones begin so early that they are N.
-        let start = start.min(out.len() - N);
+    let (mut start, last) = (0, out.len() - N);
+    loop {
         let mut sums = [T::default(); N];
-        for (distance, weight) in taps.clone() {
-            let x: &[T; N] = x[start + distance..].first_chunk().expect("within the row");
+        for &(distance, weight) in taps {
+            let x = &x[start * STEP + distance..][..(N - 1) * STEP + 1];
             for i in 0..N {
-                sums[i] = sums[i] + weight * x[i];
+                sums[i] = sums[i] + weight * x[i * STEP];
             }
         }
         out[start..][..N].copy_from_slice(&sums);
+        if start == last {
+            return;
+        }
+        // The last ones begin so early that they are N.
+        start = (start + N).min(last);
     }
 }
 
@@ -195,11 +200,11 @@ impl<T: Weighted> NullaryFnOnce for Sum<'_, T> {
         let (count, size, positions) = (stencil.count(), stencil.size(), stencil.positions());
         if inner > 1 {
             let (mut block, mut window) = (first / count, first % count);
+            let taps = positions.iter().zip(weights);
+            let taps: Vec<(usize, T)> = taps.map(|(&at, &weight)| (at * inner, weight)).collect();
             for out in out.chunks_exact_mut(inner) {
-                let range = stencil.range(window);
-                let taps = positions[range.clone()].iter().zip(&weights[range]);
-                let taps = taps.map(|(&at, &weight)| (at * inner, weight));
-                sums(&x[block * size * inner..][..size * inner], taps, out);
+                let block_of_x = &x[block * size * inner..][..size * inner];
+                sums::<T, 1>(block_of_x, &taps[stencil.range(window)], out);
                 window += 1;
                 if window == count {
                     (block, window) = (block + 1, 0);
@@ -240,20 +245,16 @@ impl<T: Weighted> NullaryFnOnce for Sum<'_, T> {
                 step,
                 taps,
             } => {
-                // The sums at all places, of which every `step`-th one is wanted.
-                let mut all = vec![T::default(); (windows.len() - 1) * step + 1];
                 for (out, x) in rows {
                     for i in (0..windows.start).chain(windows.end..count) {
                         out[i] = one(x, i);
                     }
                     let (x, out) = (&x[*start..], &mut out[windows.clone()]);
-                    if *step == 1 {
-                        sums(x, taps.iter().copied(), out);
-                        continue;
-                    }
-                    sums(x, taps.iter().copied(), &mut all);
-                    for (i, y) in out.iter_mut().enumerate() {
-                        *y = all[i * step];
+                    match step {
+                        1 => sums::<T, 1>(x, taps, out),
+                        2 => sums::<T, 2>(x, taps, out),
+                        3 => sums::<T, 3>(x, taps, out),
+                        _ => sums::<T, LONGEST>(x, taps, out),
                     }
                 }
             }
