@@ -5,7 +5,7 @@ use std::fmt;
 use crate::error::allocating;
 use crate::placement::common;
 use crate::storage::reserved;
-use crate::{Array, Error, Shape, raise};
+use crate::{Array, DType, Error, Shape, raise};
 
 /// The elements along an axis that each element of a result reads, and their weights: a sparse
 /// matrix, row by row.
@@ -139,7 +139,8 @@ impl fmt::Debug for Stencil {
 
 impl Array {
     /// Computes weighted sums over windows on the last axes, with one `stencil` for each of these
-    /// axes.
+    /// axes. Sums along an axis are computed in `f64` where they are of more than 16 elements or a weight has more than
+    /// the digits of the dtype, and rounded after each axis.
     ///
     /// # Panics
     /// Panics if the dtype is not a float, or the array has other sizes along these axes.
@@ -183,11 +184,11 @@ impl Array {
 
     /// Returns the largest element in each window on the last axes, with one `stencil` for each of
     /// these axes (weights are not read), and its position as `i64`, in row-major order over these
-    /// axes. NaN counts as larger than all numbers, and of equal elements the first one is taken.
+    /// axes. NaN counts as larger than all numbers, and of equal elements the first one is taken. Over no axes, these
+    /// are the elements themselves, each at position 0.
     ///
     /// # Panics
-    /// Panics if the array has other sizes along these axes or 2³² elements, `stencil` is empty, or a window is
-    /// empty.
+    /// Panics if the array has other sizes along these axes or 2³² elements, or a window is empty.
     ///
     /// ```
     /// use bibun_array::{Array, Stencil};
@@ -200,7 +201,7 @@ impl Array {
     pub fn window_max(&self, stencil: &[Stencil]) -> (Self, Self) {
         let first = self.expect_windows("window_max", stencil);
         let Some((columns, others)) = stencil.split_last() else {
-            raise(Error::invalid("window_max", "there must be axes"))
+            return (self.clone(), Self::zeros(self.shape(), DType::I64));
         };
         let sees_nothing =
             |stencil: &Stencil| (0..stencil.count()).any(|i| stencil.range(i).is_empty());

@@ -8,7 +8,7 @@ use pulp::{Arch, NullaryFnOnce};
 use super::index::spread;
 use super::threads::{chunks, for_each};
 use super::worth_threads;
-use crate::{Array, Element, Scalar, Stencil};
+use crate::{Array, Element, Stencil};
 
 /// The number of elements that are compared together, if rows are long.
 const LANES: usize = 16;
@@ -16,20 +16,64 @@ const LANES: usize = 16;
 /// The most elements in a window for which those of both axes are compared at once.
 const FEW: usize = 9;
 
+/// The most elements in a window that are added up in single precision.
+const SHORT: usize = 16;
+
 /// The most elements from one window to the next for which there is a loop of many windows.
 const LONGEST: usize = 4;
 
-/// Elements that can be weighted.
-pub(super) trait Weighted: Element + Add<Output = Self> + Mul<Output = Self> {}
-impl Weighted for f32 {}
-impl Weighted for f64 {}
+/// Numbers in which elements are weighted and added up.
+pub(super) trait Sums<T>:
+    Copy + Default + PartialEq + Send + Sync + Add<Output = Self> + Mul<Output = Self>
+{
+    fn of(x: T) -> Self;
+    fn weight(weight: f64) -> Self;
+    fn rounded(self) -> T;
+}
+
+macro_rules! sums_of {
+    ($($Element:ident in $Sum:ident),*) => {$(
+        impl Sums<$Element> for $Sum {
+            #[inline(always)]
+            fn of(x: $Element) -> $Sum {
+                x.into()
+            }
+            fn weight(weight: f64) -> $Sum {
+                weight as $Sum
+            }
+            #[inline(always)]
+            fn rounded(self) -> $Element {
+                self as $Element
+            }
+        }
+    )*};
+}
+sums_of!(f32 in f32, f32 in f64, f64 in f64);
 
 /// See [`Device::reduce_window`](crate::Device::reduce_window).
-pub(super) fn reduce_window<T: Weighted>(x: &Array, axis: usize, stencil: &Stencil) -> Array {
+pub(super) fn reduce_window<T: Element + Sums<T>>(
+    x: &Array,
+    axis: usize,
+    stencil: &Stencil,
+) -> Array
+where
+    f64: Sums<T>,
+{
+    // A weight such as a third is not rounded, and errors of long sums do not add up.
+    let is_exact = |&weight: &f64| f64::of(T::weight(weight).rounded()) == weight;
+    let is_short = (0..stencil.count()).all(|i| stencil.range(i).len() <= SHORT);
+    match is_short && stencil.weights().iter().all(is_exact) {
+        true => reduce_in::<T, T>(x, axis, stencil),
+        false => reduce_in::<T, f64>(x, axis, stencil),
+    }
+}
+
+/// The same with sums in some type.
+fn reduce_in<T: Element, A: Sums<T>>(x: &Array, axis: usize, stencil: &Stencil) -> Array {
     let shape = x.shape().replaced(axis, stencil.count());
     let inner: usize = shape[axis + 1..].iter().product();
     let weights = stencil.weights().iter();
-    let weights: Vec<T> = weights.map(|&w| T::from_scalar(Scalar::F64(w))).collect();
+    let weights: Vec<A> = weights.map(|&weight| A::weight(weight)).collect();
     let columns = match inner {
         1 => Columns::of(stencil, &weights),
         _ => Columns::Any,
@@ -72,22 +116,22 @@ fn part(rows: usize, work: usize) -> usize {
 }
 
 /// How windows lie along the last axis, if loops can go through many of them at once.
-enum Columns<T> {
+enum Columns<A> {
     /// Each of a range begins `step` elements after the one before it, with the same weights at the same distances from
     /// its start.
     Regular {
         windows: Range<usize>,
         start: usize,
         step: usize,
-        taps: Vec<(usize, T)>,
+        taps: Vec<(usize, A)>,
     },
     /// All have as many elements: the columns of the first ones, then of the second ones, and so on, and their weights.
-    Ranked(Vec<(Vec<u32>, Vec<T>)>),
+    Ranked(Vec<(Vec<u32>, Vec<A>)>),
     Any,
 }
 
-impl<T: Weighted> Columns<T> {
-    fn of(stencil: &Stencil, weights: &[T]) -> Self {
+impl<A: Copy + PartialEq> Columns<A> {
+    fn of(stencil: &Stencil, weights: &[A]) -> Self {
         if let Some(regular) = Self::regular(stencil, weights) {
             return regular;
         }
@@ -106,7 +150,7 @@ impl<T: Weighted> Columns<T> {
     }
 
     /// The windows around the one in the middle that are like it.
-    fn regular(stencil: &Stencil, weights: &[T]) -> Option<Self> {
+    fn regular(stencil: &Stencil, weights: &[A]) -> Option<Self> {
         let (count, positions) = (stencil.count(), stencil.positions());
         let middle = count / 2;
         if middle + 1 >= count {
@@ -139,32 +183,35 @@ impl<T: Weighted> Columns<T> {
 
 /// Adds up weighted elements for every STEP-th place, each tap at its distance from it.
 #[inline(always)]
-fn sums<T: Weighted, const STEP: usize>(x: &[T], taps: &[(usize, T)], out: &mut [T]) {
+fn sums<T: Copy, A: Sums<T>, const STEP: usize>(x: &[T], taps: &[(usize, A)], out: &mut [T]) {
     match out.len() {
-        LANES.. => sums_by::<T, STEP, LANES>(x, taps, out),
-        8.. => sums_by::<T, STEP, 8>(x, taps, out),
-        4.. => sums_by::<T, STEP, 4>(x, taps, out),
-        _ => sums_by::<T, STEP, 1>(x, taps, out),
+        LANES.. => sums_by::<T, A, STEP, LANES>(x, taps, out),
+        8.. => sums_by::<T, A, STEP, 8>(x, taps, out),
+        4.. => sums_by::<T, A, STEP, 4>(x, taps, out),
+        _ => sums_by::<T, A, STEP, 1>(x, taps, out),
     }
 }
 
 /// The same for N places at a time, of at least as many.
 #[inline(always)]
-fn sums_by<T: Weighted, const STEP: usize, const N: usize>(
+fn sums_by<T: Copy, A: Sums<T>, const STEP: usize, const N: usize>(
     x: &[T],
-    taps: &[(usize, T)],
+    taps: &[(usize, A)],
     out: &mut [T],
 ) {
     let (mut start, last) = (0, out.len() - N);
     loop {
-        let mut sums = [T::default(); N];
+        let mut sums = [A::default(); N];
         for &(distance, weight) in taps {
             let x = &x[start * STEP + distance..][..(N - 1) * STEP + 1];
             for i in 0..N {
-                sums[i] = sums[i] + weight * x[i * STEP];
+                sums[i] = sums[i] + weight * A::of(x[i * STEP]);
             }
         }
-        out[start..][..N].copy_from_slice(&sums);
+        let out = &mut out[start..][..N];
+        for i in 0..N {
+            out[i] = sums[i].rounded();
+        }
         if start == last {
             return;
         }
@@ -173,18 +220,18 @@ fn sums_by<T: Weighted, const STEP: usize, const N: usize>(
     }
 }
 
-struct Sum<'a, T> {
+struct Sum<'a, T, A> {
     x: &'a [T],
     out: &'a mut [T],
     /// The number of the first row of `out` among all rows.
     first: usize,
     inner: usize,
     stencil: &'a Stencil,
-    weights: &'a [T],
-    columns: &'a Columns<T>,
+    weights: &'a [A],
+    columns: &'a Columns<A>,
 }
 
-impl<T: Weighted> NullaryFnOnce for Sum<'_, T> {
+impl<T: Element, A: Sums<T>> NullaryFnOnce for Sum<'_, T, A> {
     type Output = ();
     #[inline(always)]
     fn call(self) {
@@ -201,10 +248,10 @@ impl<T: Weighted> NullaryFnOnce for Sum<'_, T> {
         if inner > 1 {
             let (mut block, mut window) = (first / count, first % count);
             let taps = positions.iter().zip(weights);
-            let taps: Vec<(usize, T)> = taps.map(|(&at, &weight)| (at * inner, weight)).collect();
+            let taps: Vec<(usize, A)> = taps.map(|(&at, &weight)| (at * inner, weight)).collect();
             for out in out.chunks_exact_mut(inner) {
                 let block_of_x = &x[block * size * inner..][..size * inner];
-                sums::<T, 1>(block_of_x, &taps[stencil.range(window)], out);
+                sums::<T, A, 1>(block_of_x, &taps[stencil.range(window)], out);
                 window += 1;
                 if window == count {
                     (block, window) = (block + 1, 0);
@@ -217,7 +264,8 @@ impl<T: Weighted> NullaryFnOnce for Sum<'_, T> {
         let one = |x: &[T], window: usize| {
             let range = stencil.range(window);
             let taps = positions[range.clone()].iter().zip(&weights[range]);
-            taps.fold(T::default(), |sum, (&at, &w)| sum + w * x[at])
+            taps.fold(A::default(), |sum, (&at, &w)| sum + w * A::of(x[at]))
+                .rounded()
         };
         // PERF: loops, because what is called for each row would not have this function's instructions.
         match columns {
@@ -230,12 +278,12 @@ impl<T: Weighted> NullaryFnOnce for Sum<'_, T> {
             }
             Columns::Ranked(ranks) => {
                 for (out, x) in rows {
-                    out.fill(T::default());
-                    for (places, weights) in ranks {
-                        let taps = places.iter().zip(weights);
-                        for (y, (&place, &weight)) in out.iter_mut().zip(taps) {
-                            *y = *y + weight * x[place as usize];
+                    for (i, y) in out.iter_mut().enumerate() {
+                        let mut sum = A::default();
+                        for (places, weights) in ranks {
+                            sum = sum + weights[i] * A::of(x[places[i] as usize]);
                         }
+                        *y = sum.rounded();
                     }
                 }
             }
@@ -251,10 +299,10 @@ impl<T: Weighted> NullaryFnOnce for Sum<'_, T> {
                     }
                     let (x, out) = (&x[*start..], &mut out[windows.clone()]);
                     match step {
-                        1 => sums::<T, 1>(x, taps, out),
-                        2 => sums::<T, 2>(x, taps, out),
-                        3 => sums::<T, 3>(x, taps, out),
-                        _ => sums::<T, LONGEST>(x, taps, out),
+                        1 => sums::<T, A, 1>(x, taps, out),
+                        2 => sums::<T, A, 2>(x, taps, out),
+                        3 => sums::<T, A, 3>(x, taps, out),
+                        _ => sums::<T, A, LONGEST>(x, taps, out),
                     }
                 }
             }

@@ -312,6 +312,17 @@ mod tests {
     use crate::{attempt, gradients};
 
     #[test]
+    fn a_window_over_no_axes_is_an_element() {
+        let x = Variable::new([[1.0, -2.0]]);
+        let none = Vec::<usize>::new;
+        let y = max_pool(&x, none());
+        assert_eq!(y.to_vec::<f64>(), [1.0, -2.0]);
+        y.sum(..).backward();
+        assert_eq!(x.grad().unwrap().to_vec::<f64>(), [1.0, 1.0]);
+        assert_eq!(adaptive_max_pool(&x, none()).to_vec::<f64>(), [1.0, -2.0]);
+    }
+
+    #[test]
     fn same_padding_is_that_of_convolutions() {
         use crate::functions::{PoolingPadding, avg_pool};
         let x = Variable::new([[4.0, 1.0, 2.0, 3.0, 5.0]]);
