@@ -181,9 +181,17 @@ impl Array {
             raise(Error::invalid("permute", what));
         }
         normalize_axes("permute", axes, rank);
-        let axes = axes
-            .iter()
-            .map(|&axis| normalize_axis("permute", axis, rank));
+        let axes = axes.iter();
+        self.with_axes(axes.map(|&axis| normalize_axis("permute", axis, rank)))
+    }
+
+    /// Returns a view with the axes in reverse order: the transpose of a matrix.
+    pub fn transpose(&self) -> Self {
+        self.with_axes((0..self.rank()).rev())
+    }
+
+    /// The view with all axes in some order.
+    fn with_axes(&self, axes: impl Iterator<Item = usize> + Clone) -> Self {
         let Layout {
             shape,
             strides,
@@ -192,20 +200,6 @@ impl Array {
         self.with_layout(Layout {
             shape: axes.clone().map(|axis| shape[axis]).collect(),
             strides: axes.map(|axis| strides[axis]).collect(),
-            offset: *offset,
-        })
-    }
-
-    /// Returns a view with the axes in reverse order: the transpose of a matrix.
-    pub fn transpose(&self) -> Self {
-        let Layout {
-            shape,
-            strides,
-            offset,
-        } = self.layout();
-        self.with_layout(Layout {
-            shape: shape.iter().rev().copied().collect(),
-            strides: strides.iter().rev().copied().collect(),
             offset: *offset,
         })
     }
