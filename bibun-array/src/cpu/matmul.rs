@@ -10,7 +10,7 @@ use pulp::{Arch, NullaryFnOnce};
 use smallvec::SmallVec;
 
 use super::elementwise::{PARALLEL, Steps};
-use super::product::{product, some_rows};
+use super::product::{HIGH, product, some_rows};
 use super::threads::{chunks, for_each};
 use super::tile::Float;
 use super::{elements, worth_threads};
@@ -362,6 +362,55 @@ pub(super) fn rows(
             step: n,
         });
     });
+}
+
+/// The sum, over the first axis, of products of batches of matrices, which all have four axes.
+pub(super) fn sum_of_products<T: Float>(a: &Array, b: &Array) -> Array {
+    #[cfg(test)]
+    PRODUCTS.set(PRODUCTS.get() + 1);
+    let ([terms, batch, m, k], n) = (a.shape()[..].try_into().expect("four axes"), b.shape()[3]);
+    let (a, b) = (usable(a), usable(b));
+    let (inline_a, inline_b) = (a.inline(), b.inline());
+    let (a, b) = (
+        Operand::<T>::new(&a, &inline_a),
+        Operand::<T>::new(&b, &inline_b),
+    );
+    let is_shared = worth_threads(terms * batch * m * n * k / 100);
+    let threads = match is_shared {
+        true => rayon::current_num_threads(),
+        false => 1,
+    };
+    // A thread adds the same rows of all terms, so that the order of sums does not depend on their number. A
+    // single row would be a product with a vector.
+    let rows = match m.div_ceil(threads.div_ceil(batch)).next_multiple_of(HIGH) {
+        rows if m % rows == 1 => rows + 1,
+        rows => rows,
+    };
+    let blocks = m.div_ceil(rows);
+    Array::filled_by([batch, m, n].into(), |out| {
+        let mut parts: Vec<_> = out
+            .chunks_mut(m * n)
+            .flat_map(|out| out.chunks_mut(rows * n))
+            .collect();
+        for_each(chunks(&mut parts, 1), is_shared, 1, &|i, part| {
+            for term in 0..terms {
+                let place = term * batch + i / blocks;
+                let product = MatrixProduct {
+                    m: part[0].len() / n,
+                    n,
+                    k,
+                    alpha: T::ONE,
+                    a: a.matrix(place).rows_from(i % blocks * rows),
+                    b: b.matrix(place),
+                    beta: if term == 0 { T::ZERO } else { T::ONE },
+                    addend: None,
+                    out: &mut *part[0],
+                    step: n,
+                };
+                product.of_floats(false);
+            }
+        });
+    })
 }
 
 /// Matrices in one memory.

@@ -11,6 +11,7 @@
 // Loops over indices are unrolled early enough for their targets to stay in registers.
 #![allow(clippy::needless_range_loop)]
 
+mod narrow;
 #[cfg(test)]
 mod tests;
 
@@ -24,11 +25,12 @@ use super::matmul::{Matrix, MatrixProduct};
 use super::threads::{chunks, for_each};
 use super::tile::{Float, LANES, transposed};
 use crate::storage::LINE;
+use narrow::is_narrow;
 
 /// The largest number of products of a sum in one block.
 const DEPTH: usize = 512;
 /// The largest number of rows of a tile, and of vectors.
-const HIGH: usize = 6;
+pub(super) const HIGH: usize = 6;
 const WIDE: usize = 4;
 /// The number of rows of tiles of a single vector, so that a sum does not wait for the previous one.
 const TALL: usize = 8;
@@ -428,9 +430,10 @@ impl<T: Float> WithSimd for &mut Part<'_, T> {
         }
         let is_new = self.beta == T::ZERO || self.addend.is_some();
         let sizes = [self.out.count(), self.n, self.k];
-        match is_new && is_turned::<S, T>(sizes, self.a, self.b) {
-            true => self.turned(simd),
-            false => simd.vectorize(Product(self)),
+        match is_new {
+            true if is_narrow::<S, T>(sizes, self.a) => self.narrow(simd),
+            true if is_turned::<S, T>(sizes, self.a, self.b) => self.turned(simd),
+            _ => simd.vectorize(Product(self)),
         }
     }
 }
@@ -468,6 +471,15 @@ impl<T: Float> WithSimd for Turn<'_, '_, '_, T> {
     }
 }
 
+/// The number of products of a sum in a block: as even as possible.
+fn depth(k: usize) -> usize {
+    // Divisions take a noticeable part of a small product.
+    match k <= DEPTH {
+        true => k,
+        false => k.div_ceil(k.div_ceil(DEPTH)),
+    }
+}
+
 struct Product<'t, 'a, T>(&'t mut Part<'a, T>);
 
 impl<T: Float> WithSimd for Product<'_, '_, T> {
@@ -478,7 +490,7 @@ impl<T: Float> WithSimd for Product<'_, '_, T> {
             n,
             k,
             alpha,
-            a,
+            mut a,
             b,
             beta,
             addend,
@@ -487,11 +499,7 @@ impl<T: Float> WithSimd for Product<'_, '_, T> {
         let m = out.count();
         let lanes = T::lanes::<S>();
         let wide = wide::<S>();
-        // As even as possible. Divisions take a noticeable part of a small product.
-        let depth = match k <= DEPTH {
-            true => k,
-            false => k.div_ceil(k.div_ceil(DEPTH)),
-        };
+        let depth = depth(k);
         let block = match n * depth * size_of::<T>() <= BLOCK {
             true => n,
             false => {
@@ -506,14 +514,14 @@ impl<T: Float> WithSimd for Product<'_, '_, T> {
             || m > FEW && const { S::REGISTER_COUNT < 32 } && is_crowded::<T>(b.row, depth);
         // Read for some `k` at a time, in whole rows, if reading it is most of the work. Sums are then kept
         // in memory in between.
-        let share = match !packed && m <= FEWEST && a.column == 1 && b.row * size_of::<T>() > AHEAD
-        {
+        let share = match !packed && m <= FEWEST && b.row * size_of::<T>() > AHEAD {
             true => depth.min(STREAMS * (wide * lanes * size_of::<T>()).div_ceil(LINE)),
             false => depth,
         };
-        // Copied if consecutive reads, for one `k` after the other, are far apart: some rows once for all
-        // blocks of `b`, or a few strips at a time.
-        let copied = a.column > 1 && n > wide * lanes;
+        // Copied if consecutive reads, for one `k` after the other, are far apart: few rows at once, some rows
+        // once for all blocks of `b`, or a few strips at a time.
+        let turned = share < depth && a.column > 1;
+        let copied = !turned && a.column > 1 && n > wide * lanes;
         let kept = copied && n > block;
         let tall = match kept {
             true => COPIED / (size_of::<T>() * depth) / HIGH * HIGH,
@@ -527,8 +535,21 @@ impl<T: Float> WithSimd for Product<'_, '_, T> {
         let mut scratch = Scratch::<T>::take();
         let of_b = if packed { block } else { wide * lanes } * depth;
         let of_sums = if share < depth { (m + 1) * block } else { 0 };
-        let of_a = if copied { strips_of_a * depth } else { 0 };
-        let (for_b, for_a) = scratch.split(of_b + of_sums, of_a);
+        let of_a = match turned {
+            true => m * k,
+            false if copied => strips_of_a * depth,
+            false => 0,
+        };
+        let (for_b, mut for_a) = scratch.split(of_b + of_sums, of_a);
+        if turned {
+            for (i, row) in for_a.chunks_exact_mut(k).enumerate() {
+                for (l, to) in row.iter_mut().enumerate() {
+                    *to = a.at(i, l);
+                }
+            }
+            let rows: &mut [T] = take(&mut for_a);
+            a = Matrix::of_rows(rows, k);
+        }
         let (for_b, for_sums) = for_b.split_at_mut(of_b);
         let (across, down) = (n.div_ceil(block), k.div_ceil(depth));
         let mut below = 0;

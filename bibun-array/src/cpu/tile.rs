@@ -8,6 +8,11 @@
 // Loops over indices are unrolled early enough for their targets to stay in registers.
 #![allow(clippy::needless_range_loop)]
 
+#[cfg(target_arch = "x86_64")]
+mod shuffle;
+
+#[cfg(target_arch = "x86_64")]
+use std::any::Any;
 use std::cell::Cell;
 use std::slice;
 use std::thread::LocalKey;
@@ -59,6 +64,8 @@ pub(crate) trait Float: Number {
         y: Self::Vector<S>,
         distance: usize,
     ) -> (Self::Vector<S>, Self::Vector<S>);
+    /// Transposes a square of vectors.
+    fn transpose<S: Simd>(simd: S, square: &mut [Self::Vector<S>; LANES]);
     /// The working memory of a thread. Its user takes it and puts it back.
     fn scratch() -> &'static LocalKey<Cell<Vec<Self>>>;
     /// The same for transposed results.
@@ -75,7 +82,7 @@ macro_rules! float {
         $T:ident, $vector:ident, $splat:ident, $add:ident, $multiply:ident, $multiply_add:ident,
         $sum:ident, $load:ident, $store:ident, $load_part:ident, $store_part:ident,
         $max:ident, $min:ident, $equal:ident, $greater:ident, $select:ident,
-        $left:ident, $right:ident
+        $left:ident, $right:ident, $transposed:ident
     ) => {
         impl Float for $T {
             type Vector<S: Simd> = S::$vector;
@@ -162,6 +169,18 @@ macro_rules! float {
                     simd.$select(first, simd.$left(x, distance), y),
                 )
             }
+            #[inline(always)]
+            fn transpose<S: Simd>(simd: S, square: &mut [S::$vector; LANES]) {
+                #[cfg(target_arch = "x86_64")]
+                if let Some(simd) = (&simd as &dyn Any).downcast_ref() {
+                    shuffle::$transposed::<S>(*simd, square);
+                    return;
+                }
+                exchange_all::<S, $T, 8>(simd, square);
+                exchange_all::<S, $T, 4>(simd, square);
+                exchange_all::<S, $T, 2>(simd, square);
+                exchange_all::<S, $T, 1>(simd, square);
+            }
             fn scratch() -> &'static LocalKey<Cell<Vec<$T>>> {
                 thread_local!(static SCRATCH: Cell<Vec<$T>> = const { Cell::new(Vec::new()) });
                 &SCRATCH
@@ -192,7 +211,8 @@ float!(
     greater_than_f32s,
     select_f32s,
     rotate_left_f32s,
-    rotate_right_f32s
+    rotate_right_f32s,
+    transpose_singles
 );
 float!(
     f64,
@@ -212,7 +232,8 @@ float!(
     greater_than_f64s,
     select_f64s,
     rotate_left_f64s,
-    rotate_right_f64s
+    rotate_right_f64s,
+    transpose_doubles
 );
 
 /// Whether the greater and the smaller one of two elements are the second one where neither is, or where one
@@ -573,10 +594,7 @@ pub(crate) fn transposed<'a, S: Simd, T: Float>(
     for i in 0..T::lanes::<S>() {
         square[i] = T::load::<S>(row(i));
     }
-    exchange_all::<S, T, 8>(simd, &mut square);
-    exchange_all::<S, T, 4>(simd, &mut square);
-    exchange_all::<S, T, 2>(simd, &mut square);
-    exchange_all::<S, T, 1>(simd, &mut square);
+    T::transpose(simd, &mut square);
     square
 }
 

@@ -85,7 +85,7 @@ fn product<T: Float>(
     }
     let convolution = &*joined(convolution);
     if is_product(convolution) {
-        return pointwise(convolution, made, a, b, n).reshape(shape);
+        return pointwise::<T>(convolution, made, a, b, n).reshape(shape);
     }
     let (a, b) = (a.to_row_major(), b.to_row_major());
     let (a, b) = (dense::<T>(&a), dense::<T>(&b));

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use super::super::matmul::sum_of_products;
+use super::super::tile::Float;
 use crate::convolution::{Convolution, ConvolutionPart, Window};
 use crate::{Array, matmul};
 
@@ -47,7 +49,7 @@ pub(super) fn is_product(convolution: &Convolution) -> bool {
 }
 
 /// Computes a convolution whose kernels have one element by products of matrices.
-pub(super) fn pointwise(
+pub(super) fn pointwise<T: Float>(
     convolution: &Convolution,
     made: ConvolutionPart,
     a: &Array,
@@ -70,12 +72,7 @@ pub(super) fn pointwise(
         ConvolutionPart::Output => matmul(&kernels(b), &every(a, inputs)),
         ConvolutionPart::Input => matmul(&kernels(a).swapaxes(-1, -2), &every(b, outputs)),
         ConvolutionPart::Weights => {
-            let (x, y) = (every(a, inputs), every(b, outputs));
-            let of_each = matmul(&y, &x.swapaxes(-1, -2));
-            match n {
-                1 => of_each,
-                _ => of_each.sum(0),
-            }
+            sum_of_products::<T>(&every(b, outputs), &every(a, inputs).swapaxes(-1, -2))
         }
     }
 }

@@ -120,6 +120,12 @@ fn sizes(random: &mut Random) -> [usize; 3] {
         0 => x[random.below(3)] = random.below(900),
         1 => x = [random.below(20), random.below(20), 500 + random.below(700)],
         2 => x[random.below(2)] = 1,
+        3 => {
+            // Few columns, or few rows.
+            let [many, few] = [64 + random.below(200), 2 + random.below(9)];
+            x = [many, few, random.of(&[16, 17, 40, 511, 530, 1100])];
+            x[..2].rotate_left(random.below(2));
+        }
         _ => {}
     }
     x
