@@ -117,23 +117,25 @@ fn part(rows: usize, work: usize) -> usize {
 
 /// How windows lie along the last axis, if loops can go through many of them at once.
 enum Columns<A> {
-    /// Each of a range begins `step` elements after the one before it, with the same weights at the same distances from
-    /// its start.
-    Regular {
-        windows: Range<usize>,
-        start: usize,
-        step: usize,
-        taps: Vec<(usize, A)>,
-    },
+    Regular(Regular<A>),
     /// All have as many elements: the columns of the first ones, then of the second ones, and so on, and their weights.
     Ranked(Vec<(Vec<u32>, Vec<A>)>),
     Any,
 }
 
+/// A range of windows, each of which begins `step` elements after the one before it, with the same weights at the same
+/// distances from its start.
+struct Regular<A> {
+    windows: Range<usize>,
+    start: usize,
+    step: usize,
+    taps: Vec<(usize, A)>,
+}
+
 impl<A: Copy + PartialEq> Columns<A> {
     fn of(stencil: &Stencil, weights: &[A]) -> Self {
-        if let Some(regular) = Self::regular(stencil, weights) {
-            return regular;
+        if let Some(regular) = Regular::of(stencil, weights) {
+            return Self::Regular(regular);
         }
         let count = stencil.count();
         let most = if count > 0 { stencil.range(0).len() } else { 0 };
@@ -148,9 +150,11 @@ impl<A: Copy + PartialEq> Columns<A> {
         });
         Self::Ranked(ranks.collect())
     }
+}
 
+impl<A: Copy + PartialEq> Regular<A> {
     /// The windows around the one in the middle that are like it.
-    fn regular(stencil: &Stencil, weights: &[A]) -> Option<Self> {
+    fn of(stencil: &Stencil, weights: &[A]) -> Option<Self> {
         let (count, positions) = (stencil.count(), stencil.positions());
         let middle = count / 2;
         if middle + 1 >= count {
@@ -172,7 +176,7 @@ impl<A: Copy + PartialEq> Columns<A> {
         let behind = (middle..count).take_while(is_alike).count();
         let windows = middle - before..middle + behind;
         let taps = positions[own.clone()].iter().map(|&place| place - start);
-        (windows.len() >= LANES / 4).then(|| Self::Regular {
+        (windows.len() >= LANES / 4).then(|| Self {
             start: start - before * step,
             windows,
             step,
@@ -287,12 +291,12 @@ impl<T: Element, A: Sums<T>> NullaryFnOnce for Sum<'_, T, A> {
                     }
                 }
             }
-            Columns::Regular {
+            Columns::Regular(Regular {
                 windows,
                 start,
                 step,
                 taps,
-            } => {
+            }) => {
                 for (out, x) in rows {
                     for i in (0..windows.start).chain(windows.end..count) {
                         out[i] = one(x, i);
@@ -328,7 +332,10 @@ pub(super) fn window_max<T: Element + PartialOrd>(
     let (rows, columns) = joined
         .as_ref()
         .map_or((rows, columns), |(one, all)| (one, all));
-    let ranked = ranked(columns);
+    let (regular, ranked) = (
+        Regular::of(columns, &[()].repeat(columns.positions().len())),
+        ranked(columns),
+    );
     let mut positions = None;
     let y = Array::filled_by(shape.clone(), |out: &mut [T]| {
         positions = Some(Array::filled_by(shape, |at: &mut [i64]| {
@@ -349,6 +356,7 @@ pub(super) fn window_max<T: Element + PartialOrd>(
                     rows,
                     width: columns.size(),
                     columns: &ranked,
+                    regular: regular.as_ref(),
                     count: columns.count(),
                 });
             };
@@ -391,6 +399,7 @@ struct Max<'a, T> {
     width: usize,
     /// See [`ranked`].
     columns: &'a [Vec<u32>],
+    regular: Option<&'a Regular<()>>,
     /// The number of windows along a row.
     count: usize,
 }
@@ -447,6 +456,67 @@ impl<T: Element + PartialOrd> Largest<T> {
         }
     }
 
+    /// Writes the largest elements of windows of these, each at distances from a place `STEP` after that of the window
+    /// before it, and their positions.
+    #[inline(always)]
+    fn of_windows<const STEP: usize>(
+        &self,
+        start: usize,
+        taps: &[(usize, ())],
+        out: &mut [T],
+        at: &mut [i64],
+    ) {
+        match out.len() {
+            LANES.. => self.of_some::<STEP, LANES>(start, taps, out, at),
+            8.. => self.of_some::<STEP, 8>(start, taps, out, at),
+            _ => self.of_some::<STEP, 4>(start, taps, out, at),
+        }
+    }
+
+    /// The same for N windows at a time, of at least as many.
+    #[inline(always)]
+    fn of_some<const STEP: usize, const N: usize>(
+        &self,
+        start: usize,
+        taps: &[(usize, ())],
+        out: &mut [T],
+        at: &mut [i64],
+    ) {
+        let (mut first, last) = (0, out.len() - N);
+        loop {
+            let of_tap = |tap: usize| {
+                let range = start + first * STEP + taps[tap].0..;
+                let len = (N - 1) * STEP + 1;
+                (
+                    &self.values[range.clone()][..len],
+                    &self.positions[range][..len],
+                )
+            };
+            let (x, places) = of_tap(0);
+            let (mut values, mut positions) = ([T::default(); N], [0; N]);
+            for i in 0..N {
+                (values[i], positions[i]) = (x[i * STEP], places[i * STEP]);
+            }
+            for tap in 1..taps.len() {
+                let (x, places) = of_tap(tap);
+                for i in 0..N {
+                    let own = (values[i], positions[i]);
+                    (values[i], positions[i]) = larger(own, (x[i * STEP], places[i * STEP]));
+                }
+            }
+            out[first..][..N].copy_from_slice(&values);
+            let at = &mut at[first..][..N];
+            for i in 0..N {
+                at[i] = i64::from(positions[i]);
+            }
+            if first == last {
+                return;
+            }
+            // The last ones begin so early that they are N.
+            first = (first + N).min(last);
+        }
+    }
+
     /// Takes what is larger in others, or as large and before.
     // PERF: loops of whole vectors, without a branch.
     #[inline(always)]
@@ -458,12 +528,7 @@ impl<T: Element + PartialOrd> Largest<T> {
         let own = values.iter_mut().zip(positions);
         for ((values, positions), (x, at)) in own.zip(x.iter().zip(at)) {
             for i in 0..N {
-                let before = at[i] < positions[i];
-                let take = (x[i] > values[i])
-                    | ((x[i] == values[i]) & before)
-                    | (is_nan(x[i]) & (!is_nan(values[i]) | before));
-                values[i] = if take { x[i] } else { values[i] };
-                positions[i] = if take { at[i] } else { positions[i] };
+                (values[i], positions[i]) = larger((values[i], positions[i]), (x[i], at[i]));
             }
         }
     }
@@ -488,6 +553,7 @@ impl<T: Element + PartialOrd> Max<'_, T> {
             rows,
             width,
             columns,
+            regular,
             count,
             ..
         } = self;
@@ -510,6 +576,33 @@ impl<T: Element + PartialOrd> Max<'_, T> {
                     None => (0..width).for_each(|i| of_rows.over::<1>(i, window, row)),
                 }
             }
+            if let Some(regular) = regular {
+                let Regular {
+                    windows,
+                    start,
+                    step,
+                    taps,
+                } = regular;
+                for i in (0..windows.start).chain(windows.end..count) {
+                    let of = |places: &Vec<u32>| {
+                        let place = places[i] as usize;
+                        (of_rows.values[place], of_rows.positions[place])
+                    };
+                    let mut own = of(&columns[0]);
+                    for places in &columns[1..] {
+                        own = larger(own, of(places));
+                    }
+                    (out[i], at[i]) = (own.0, i64::from(own.1));
+                }
+                let (out, at) = (&mut out[windows.clone()], &mut at[windows.clone()]);
+                match step {
+                    1 => of_rows.of_windows::<1>(*start, taps, out, at),
+                    2 => of_rows.of_windows::<2>(*start, taps, out, at),
+                    3 => of_rows.of_windows::<3>(*start, taps, out, at),
+                    _ => of_rows.of_windows::<LONGEST>(*start, taps, out, at),
+                }
+                continue;
+            }
             largest.pick(&of_rows, &columns[0]);
             for places in &columns[1..] {
                 others.pick(&of_rows, places);
@@ -521,6 +614,14 @@ impl<T: Element + PartialOrd> Max<'_, T> {
             }
         }
     }
+}
+
+/// Of two elements and their positions the larger one, or of two that are as large the one before.
+#[inline(always)]
+fn larger<T: Element + PartialOrd>((own, place): (T, u32), (x, at): (T, u32)) -> (T, u32) {
+    let before = at < place;
+    let take = (x > own) | ((x == own) & before) | (is_nan(x) & (!is_nan(own) | before));
+    (if take { x } else { own }, if take { at } else { place })
 }
 
 #[inline(always)]
