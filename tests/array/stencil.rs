@@ -1,5 +1,7 @@
 //! Sums and extremes of windows against plain loops: every layout, one thread and many.
 
+use std::cmp::Ordering;
+
 use bibun_array::{Array, DType, Error, Generator, Stencil, attempt};
 
 /// Windows of `kernel` every `stride`, the first of which begins before the axis.
@@ -105,6 +107,45 @@ fn regular(size: usize, [kernel, stride, dilation, padding]: [usize; 4]) -> Opti
     Some(Stencil::new(size, of_each))
 }
 
+/// The largest of many equal elements and a few NaNs, and where it is.
+fn largest_by_loops(x: &Array, stencil: &[Stencil; 2]) {
+    let [rows, columns] = stencil;
+    let is_empty = |stencil: &Stencil| (0..stencil.count()).any(|i| stencil.of(i).count() == 0);
+    if is_empty(rows) || is_empty(columns) {
+        return;
+    }
+    let mut elements = (x * 2.0).floor().to_vec::<f64>();
+    elements
+        .iter_mut()
+        .skip(5)
+        .step_by(11)
+        .for_each(|x| *x = f64::NAN);
+    let x = Array::from_vec(elements, x.shape());
+    let largest = |seen: &[(f64, f64, usize)]| {
+        let before = |a: &(f64, f64, usize), b: &(f64, f64, usize)| {
+            let by_value = b.0.is_nan().cmp(&a.0.is_nan());
+            let by_value = by_value.then(b.0.partial_cmp(&a.0).unwrap_or(Ordering::Equal));
+            by_value.then(a.2.cmp(&b.2))
+        };
+        *seen
+            .iter()
+            .min_by(|a, b| before(a, b))
+            .expect("no window is empty")
+    };
+    let values = by_loops(&x, [rows, columns], |seen| largest(seen).0);
+    let places = by_loops(&x, [rows, columns], |seen| largest(seen).2 as f64);
+    for x in [x.cast(DType::F32), x] {
+        let (y, at) = x.window_max(stencil);
+        let y = y.cast(DType::F64).to_vec::<f64>();
+        assert!(
+            y.iter()
+                .zip(&values)
+                .all(|(y, value)| y == value || y.is_nan() && value.is_nan())
+        );
+        assert_eq!(at.cast(DType::F64).to_vec::<f64>(), places);
+    }
+}
+
 #[test]
 fn windows_of_any_regularity_are_what_plain_loops_say() {
     let options = [
@@ -139,6 +180,8 @@ fn windows_of_any_regularity_are_what_plain_loops_say() {
                 let expected = sum([&alone, &stencil], &turned);
                 let last = [stencil];
                 close(&turned.reduce_window(&last).to_vec::<f64>(), &expected);
+                largest_by_loops(&x, &both);
+                largest_by_loops(&turned, &[alone, last[0].clone()]);
                 let single = turned.cast(DType::F32).reduce_window(&last);
                 for (y, expected) in single.to_vec::<f32>().into_iter().zip(expected) {
                     assert!((f64::from(y) - expected).abs() < 1e-4);
