@@ -10,7 +10,8 @@ use crate::{Array, DType, Error, Shape, ops, raise};
 ///
 /// Takes floats and integers (which wrap around), and computes in [`DType::promote`] of the dtypes.
 /// Transposed and sliced operands are read in place. The result does not depend on the number of
-/// threads, not even in the last bit.
+/// threads, not even in the last bit. The last bits of an element may differ in a product of other
+/// sizes: a row alone is summed in another order than among others.
 ///
 /// # Panics
 /// Panics if an operand has rank 0, all dtypes are `bool`, or the shapes do not fit.
