@@ -348,12 +348,13 @@ fn gradients_of_many_weights_are_those_of_few_examples_together() {
 fn results_are_the_same_for_all_thread_counts() {
     let mut generator = Generator::new(5);
     let (three, one) = ([3, 1, 1, 1, 1], [1, 1, 0, 0, 1]);
-    // Of 49 and 97 rows, a single one would be left for a thread.
+    // Of 25 and 37 rows, three threads would take 12 and 18 each and leave a single one.
     for (n, size, channels, window) in [
         (2, 28, [48, 96], three),
         (9, 8, [64, 80], three),
-        (5, 32, [24, 49], one),
-        (3, 24, [40, 97], one),
+        (5, 32, [24, 25], one),
+        (3, 24, [40, 37], one),
+        (40, 24, [40, 37], one),
     ] {
         let convolution = convolution(1, channels, &[(size, window); 2]);
         let parts = PARTS.map(|part| {
@@ -366,6 +367,20 @@ fn results_are_the_same_for_all_thread_counts() {
                 .map(|x| x.to_row_major().cast(DType::F64).to_vec::<f64>())
                 .concat()
         });
+    }
+}
+
+#[test]
+fn gradients_of_many_examples_do_not_drift() {
+    let (n, size) = (5000, 4);
+    let convolution = convolution(1, [16, 16], &[(size, [1, 1, 0, 0, 1]); 2]);
+    let [x, gy] = [Input, Output].map(|part| Array::full(convolution.shape(part, n), 0.3f32));
+    let want = f64::from(0.3f32).powi(2) * (n * size * size) as f64;
+    for gw in convolution.product(Weights, &x, &gy).to_vec::<f32>() {
+        assert!(
+            (f64::from(gw) / want - 1.0).abs() < 2e-6,
+            "{gw} is not {want}"
+        );
     }
 }
 

@@ -25,6 +25,8 @@ const CUT: usize = 1 << 20;
 const BLOCK: usize = 64;
 /// The number of multiplications up to which plain loops are faster than setting up a product.
 const TINY: usize = 64;
+/// The number of products that are added where the first one lies.
+const TERMS: usize = 32;
 
 /// `alpha a b + beta c`; see [`crate::Device::gemm`].
 pub(super) fn gemm(alpha: f64, a: &Array, b: &Array, beta: f64, c: Array) -> Array {
@@ -380,29 +382,33 @@ pub(super) fn sum_of_products<T: Float>(a: &Array, b: &Array) -> Array {
         true => rayon::current_num_threads(),
         false => 1,
     };
+    // The errors of few additions do not add up to much; the rest is added by a sum.
+    let sums = terms.div_ceil(TERMS);
     // A thread adds the same rows of all terms, so that the order of sums does not depend on their number. A
     // single row would be a product with a vector.
-    let rows = match m.div_ceil(threads.div_ceil(batch)).next_multiple_of(HIGH) {
+    let rows = match (m.div_ceil(threads.div_ceil(sums * batch))).next_multiple_of(HIGH) {
         rows if m % rows == 1 => rows + 1,
         rows => rows,
     };
     let blocks = m.div_ceil(rows);
-    Array::filled_by([batch, m, n].into(), |out| {
+    let of_each = Array::filled_by([sums, batch, m, n].into(), |out| {
         let mut parts: Vec<_> = out
             .chunks_mut(m * n)
             .flat_map(|out| out.chunks_mut(rows * n))
             .collect();
         for_each(chunks(&mut parts, 1), is_shared, 1, &|i, part| {
-            for term in 0..terms {
-                let place = term * batch + i / blocks;
+            let (matrix, first) = (i / blocks, i % blocks * rows);
+            let start = matrix / batch * TERMS;
+            for term in start..terms.min(start + TERMS) {
+                let place = term * batch + matrix % batch;
                 let product = MatrixProduct {
                     m: part[0].len() / n,
                     n,
                     k,
                     alpha: T::ONE,
-                    a: a.matrix(place).rows_from(i % blocks * rows),
+                    a: a.matrix(place).rows_from(first),
                     b: b.matrix(place),
-                    beta: if term == 0 { T::ZERO } else { T::ONE },
+                    beta: if term == start { T::ZERO } else { T::ONE },
                     addend: None,
                     out: &mut *part[0],
                     step: n,
@@ -410,7 +416,11 @@ pub(super) fn sum_of_products<T: Float>(a: &Array, b: &Array) -> Array {
                 product.of_floats(false);
             }
         });
-    })
+    });
+    match sums {
+        1 => of_each.reshape([batch, m, n]),
+        _ => of_each.sum(0),
+    }
 }
 
 /// Matrices in one memory.
