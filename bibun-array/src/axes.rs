@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use crate::{Error, raise};
 
-/// The axes that a function works along: `..` for all, `1`, `-1`, `[0, -1]`, a `Vec<isize>`.
+/// The axes that a function works along: `..` for all, `1`, `-1`, `[0, -1]`, `&[0, -1]`, a `Vec<isize>`.
 /// [`keep_dims`] around them leaves them in the result with size 1.
 ///
 /// ```
@@ -95,6 +95,11 @@ impl From<i32> for Axes {
 }
 impl From<&[isize]> for Axes {
     fn from(axes: &[isize]) -> Self {
+        Self::new(axes)
+    }
+}
+impl<const N: usize> From<&[isize; N]> for Axes {
+    fn from(axes: &[isize; N]) -> Self {
         Self::new(axes)
     }
 }

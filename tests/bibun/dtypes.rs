@@ -2,9 +2,10 @@
 
 use bibun::array::{Array, DType, Generator, bf16, s};
 use bibun::functions::{
-    attention_weights, average, batch_normalization, confusion_matrix, embedding, gather,
-    huber_loss, layer_normalization, linear, mean_squared_error, one_hot, prelu, select_item,
-    sigmoid_cross_entropy, softmax_cross_entropy, take,
+    ConvOptions, ConvTransposeOptions, attention_weights, average, batch_normalization,
+    confusion_matrix, conv_transpose2d, conv2d, embedding, gather, huber_loss, layer_normalization,
+    linear, mean_squared_error, one_hot, prelu, select_item, sigmoid_cross_entropy,
+    softmax_cross_entropy, take,
 };
 use bibun::links::{BatchNorm, Chain as _, Linear, Link as _, Mlp};
 use bibun::optimizers::hooks::ClipNorm;
@@ -109,6 +110,56 @@ fn transformations_of_halves_are_those_of_floats() {
             assert!(apart < tolerance, "result {i} of {dtype}: {apart}");
         }
     }
+}
+
+#[test]
+fn convolutions_of_halves_round_once() {
+    type Layer = fn(&Variable, &Variable, Option<&Variable>) -> Variable;
+    let strided: Layer = |x, w, b| conv2d(x, w, b, ConvOptions::new().stride([2, 1]).padding(1));
+    let turned: Layer =
+        |x, w, b| conv_transpose2d(x, w, b, ConvTransposeOptions::new().stride([1, 2]));
+    for dtype in HALVES {
+        let of = |shape: &[usize], dtype| {
+            // Values that all three dtypes have.
+            Variable::new((normal(shape, DType::F32) * 16.0).round().cast(dtype) / 16.0)
+        };
+        for (layer, kernel) in [(strided, [4, 3, 3, 2]), (turned, [3, 4, 3, 2])] {
+            let at = |dtype| {
+                let (x, w) = (of(&[3, 3, 6, 5], dtype), of(&kernel, dtype));
+                let b = of(&[4], dtype);
+                let loss = |x: &Variable| layer(x, &w, Some(&b)).square().sum(..);
+                let (y, tangent) = jvp(|w| layer(&x, w, Some(&b)), &w, &of(&kernel, dtype));
+                let each = vmap(|x: &Variable| layer(x, &w, Some(&b)), &x);
+                let gradients = grad(
+                    |(w, b): &(Variable, Variable)| layer(&x, w, Some(b)).square().sum(..),
+                    &(w.clone(), b.clone()),
+                );
+                let second = grad(|x: &Variable| grad(loss, x).square().mean(..), &x);
+                let losses = layer(&x, &w, Some(&b)).square().sum(&[1, 2, 3]);
+                let rows = [&w, &b].map(|each| per_example(&losses, each).rows());
+                let [of_w, of_b] = rows;
+                let (gw, gb) = gradients;
+                [y, each, tangent, grad(loss, &x), gw, gb, second, of_w, of_b]
+            };
+            let (narrow, wide) = (at(dtype), at(DType::F32));
+            let tolerance = if dtype == DType::F16 { 0.004 } else { 0.03 };
+            for (i, (narrow, wide)) in narrow.iter().zip(&wide).enumerate() {
+                assert_eq!(narrow.dtype(), dtype, "result {i}");
+                if i < 2 {
+                    let once = wide.cast(dtype).to_vec::<f64>();
+                    assert_eq!(narrow.to_vec::<f64>(), once, "result {i} of {dtype}");
+                }
+                let apart = distance(&narrow.array(), &wide.array());
+                assert!(apart < tolerance, "result {i} of {dtype}: {apart}");
+            }
+        }
+    }
+    // 2049 is no half.
+    let half = |values: &[f64]| Variable::new(Array::from(values.to_vec()).cast(DType::F16));
+    let x = half(&[2048.0, 1.0]).reshape([1, 2, 1, 1]);
+    let w = half(&[1.0, 1.0]).reshape([1, 2, 1, 1]);
+    let y = conv2d(x, w, half(&[-2048.0]), ConvOptions::new());
+    assert_eq!(y.to_vec::<f64>(), [1.0]);
 }
 
 #[test]

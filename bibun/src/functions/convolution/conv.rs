@@ -205,14 +205,24 @@ impl<const N: usize> Call<N> {
         if self.b.as_ref().is_some_and(|b| b.shape() != [outputs]) {
             self.fail("b must have one element for each output channel");
         }
-        let rule = ConvolutionProduct { convolution, made };
+        let dtype = self.x.dtype();
+        // What b is still added to is rounded after that.
+        let rule = ConvolutionProduct {
+            convolution,
+            made,
+            dtype: match self.b {
+                Some(_) => dtype.accumulator(),
+                None => dtype,
+            },
+        };
+        let sum = rule.dtype;
         let y = match made {
             ConvolutionPart::Input => Bilinear::of(rule, self.w, self.x),
             _ => Bilinear::of(rule, self.x, self.w),
         };
         let along = [outputs].into_iter().chain([1; N]).collect::<Shape>();
         match self.b {
-            Some(b) => y + reshaped(b, along),
+            Some(b) => cast(y + reshaped(cast(b, sum), along), dtype),
             None => y,
         }
     }
@@ -241,11 +251,13 @@ pub(crate) fn conv<const N: usize>(
     let (x, w) = (call.x.shape(), call.w.shape());
     if w[1].checked_mul(groups) != Some(x[1]) {
         call.fail(&format!(
-            "i must be {groups} groups of as many channels as w reads"
+            "the i of x must be that of w, and groups is {groups}"
         ));
     }
     if w[0] % groups != 0 {
-        call.fail(&format!("o must be {groups} groups of equal size"));
+        call.fail(&format!(
+            "o must be a multiple of groups, which is {groups}"
+        ));
     }
     let windows = (0..N).map(|axis| {
         let [kernel, stride, dilation] = [w[axis + 2], stride[axis], dilation[axis]];
@@ -295,7 +307,7 @@ pub(crate) fn conv_transpose<const N: usize>(
     let (x, w) = (call.x.shape(), call.w.shape());
     if w[0] != x[1] || x[1] % groups != 0 {
         call.fail(&format!(
-            "i must be equal, and {groups} groups of equal size"
+            "i must be equal, and a multiple of groups, which is {groups}"
         ));
     }
     let mut sizes = Vec::with_capacity(N);

@@ -1,6 +1,6 @@
 //! The product behind convolutions: each of input, weights and output from the other two.
 
-use bibun_array::{Array, Convolution, ConvolutionPart, Shape};
+use bibun_array::{Array, Convolution, ConvolutionPart, DType, Shape};
 
 use crate::batch::Batched;
 use crate::context::Context;
@@ -8,7 +8,7 @@ use crate::examples::{ExampleCotangent, ExampleGradient, Examples, OuterProduct,
 use crate::function::{Mismatch, Spec};
 use crate::functions::families::{Bilinear, BilinearRule, Linear, LinearRule};
 use crate::functions::products::reshaped;
-use crate::functions::{moveaxis, reshape, swapaxes};
+use crate::functions::{cast, moveaxis, reshape, swapaxes};
 use crate::variable::Variable;
 
 /// Returns the name of a function over this number of axes.
@@ -31,14 +31,20 @@ pub(super) const BY_WEIGHTS: [&str; 3] = ["conv1d_weights", "conv2d_weights", "c
 pub(super) struct ConvolutionProduct {
     pub(super) convolution: Convolution,
     pub(super) made: ConvolutionPart,
+    /// The dtype of the result: that of the factors, or their accumulator's if it is rounded later.
+    pub(super) dtype: DType,
 }
 
 impl ConvolutionProduct {
     /// Computes another part of the same convolution.
     #[track_caller]
     fn of(&self, made: ConvolutionPart, a: Variable, b: Variable) -> Variable {
-        let convolution = self.convolution.clone();
-        Bilinear::of(Self { convolution, made }, a, b)
+        let rule = Self {
+            convolution: self.convolution.clone(),
+            made,
+            dtype: a.dtype(),
+        };
+        Bilinear::of(rule, a, b)
     }
 }
 
@@ -65,7 +71,7 @@ impl BilinearRule for ConvolutionProduct {
             let must_hold = format!("the shapes must be {first} and {second}, of one dtype");
             return Err(Mismatch::new(&[("a", a), ("b", b)], must_hold));
         }
-        Ok(Spec::new(self.convolution.shape(self.made, n), a.dtype))
+        Ok(Spec::new(self.convolution.shape(self.made, n), self.dtype))
     }
 
     fn takes_complex(&self) -> bool {
@@ -73,10 +79,12 @@ impl BilinearRule for ConvolutionProduct {
     }
 
     fn forward(&self, a: Array, b: Array) -> Array {
+        let [a, b] = [a, b].map(|factor| factor.cast(self.dtype));
         self.convolution.product(self.made, &a, &b)
     }
 
     fn transpose_a(&self, _: &Spec, b: Variable, gy: Variable) -> Variable {
+        let gy = cast(gy, b.dtype());
         match self.made {
             // Made of weights a and output b.
             ConvolutionPart::Input => self.of(ConvolutionPart::Weights, gy, b),
@@ -88,6 +96,7 @@ impl BilinearRule for ConvolutionProduct {
     }
 
     fn transpose_b(&self, _: &Spec, a: Variable, gy: Variable) -> Variable {
+        let gy = cast(gy, a.dtype());
         match self.made {
             ConvolutionPart::Input => self.of(ConvolutionPart::Output, gy, a),
             ConvolutionPart::Weights => self.of(ConvolutionPart::Output, a, gy),
@@ -121,7 +130,7 @@ impl BilinearRule for ConvolutionProduct {
         };
         let rule = Self {
             convolution: wider,
-            made: self.made,
+            ..self.clone()
         };
         let y = Bilinear::of(rule, folded(a, first), folded(b, second));
         self.unfold(y, n, count, folding)
@@ -135,9 +144,12 @@ impl BilinearRule for ConvolutionProduct {
         if examples.axis() != 0 || self.made == ConvolutionPart::Weights {
             return [0, 1].map(|i| cx.needs(i).then_some(ExampleGradient::Unknown));
         }
+        let dtype = cx.input_spec(0).dtype;
+        let cotangent = cast(cotangent, dtype);
         let by_weights = |flip: bool, x: Variable| {
             let rule = Self {
                 made: ConvolutionPart::Weights,
+                dtype,
                 ..self.clone()
             };
             let (x, gy) = (examples.of_each(&x), examples.of_each(&cotangent));
@@ -239,6 +251,7 @@ impl LinearRule for Patches {
         let rule = ConvolutionProduct {
             convolution,
             made: ConvolutionPart::Input,
+            dtype: x.dtype,
         };
         Bilinear::of(rule, Variable::constant(kernels), gy)
     }

@@ -365,9 +365,14 @@ mod tests {
         let shapes =
             "x [n, i, l] = [2, 4, 5] f32, w [o, i / groups, k] = [3, 2, 2] f32, b [o] = [3] f32";
         assert!(found.contains(shapes), "{found}");
-        assert!(found.contains("1 groups of as many channels"), "{found}");
+        assert!(
+            found.contains("the i of x must be that of w, and groups is 1"),
+            "{found}"
+        );
         let two = ConvOptions { groups: 2, ..one };
-        assert!(message(&[3, 2, 2], None, two).contains("o must be 2 groups"));
+        assert!(
+            message(&[3, 2, 2], None, two).contains("o must be a multiple of groups, which is 2")
+        );
         assert!(
             message(&[3, 4, 6], None, one).contains("reaches over 6 elements does not fit into 5")
         );

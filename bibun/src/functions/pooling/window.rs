@@ -1,5 +1,6 @@
 //! Windows over axes: their positions, and weighted sums of their elements.
 
+use std::fmt;
 use std::sync::Arc;
 
 use bibun_array::{Array, Shape, Stencil, allocating};
@@ -47,6 +48,16 @@ pub enum PoolingPadding {
     Sizes(Shape),
     /// The numbers of elements before and after each axis.
     Pairs(Vec<(usize, usize)>),
+}
+
+impl fmt::Display for PoolingPadding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Same => f.write_str("padding as for the same size"),
+            Self::Sizes(sizes) => write!(f, "padding {sizes}"),
+            Self::Pairs(pairs) => write!(f, "padding {pairs:?}"),
+        }
+    }
 }
 
 impl PoolingPadding {
@@ -208,7 +219,17 @@ impl Pooling {
         match allocating(function, || stencil.collect::<Option<_>>()) {
             Some(stencil) => stencil,
             None => {
-                let must_hold = format!("every window of {self:?} must see at least one element");
+                let Self {
+                    kernel,
+                    stride,
+                    dilation,
+                    ..
+                } = self;
+                let must_hold = format!(
+                    "every window (kernel {kernel}, stride {stride}, {}, dilation {dilation}) must see at \
+                     least one element",
+                    self.padding
+                );
                 mismatch(function, x, axes, must_hold)
             }
         }
