@@ -175,6 +175,41 @@ fn copies_in_another_order_have_the_elements_of_the_view() {
 }
 
 #[test]
+fn transposed_copies_with_rows_a_power_of_two_apart_have_the_elements_of_the_view() {
+    // Rows of the result are 4 KiB apart, of which there are parts of blocks, or 3 KiB, of which the last columns are
+    // few.
+    for dtype in DType::ALL {
+        for bytes in [4096, 3072] {
+            let columns = bytes / dtype.size();
+            for (planes, rows) in [(1, 150), (2, 70), (1, 17), (3, 16), (1, 9)] {
+                let value = |plane: usize, row: usize, column: usize| {
+                    (plane * 50 + row * 3 + column * 7) as i64 % 101
+                };
+                let shape = [planes, columns, rows];
+                let places = || (0..planes).flat_map(|p| (0..columns).map(move |c| (p, c)));
+                let values = places().flat_map(|(p, c)| (0..rows).map(move |r| value(p, r, c)));
+                let x = Array::from_vec(values.collect(), &shape[..]).cast(dtype);
+                let mut expected: Vec<i64> = Vec::new();
+                for plane in 0..planes {
+                    for row in 0..rows {
+                        expected.extend((0..columns).map(|column| value(plane, row, column)));
+                    }
+                }
+                let expected = Array::from_vec(expected, &[planes, rows, columns][..]).cast(dtype);
+                let backwards = x.slice(s![.., ..; -1, ..]).permute(&[0, 2, 1]);
+                for (view, expected) in [
+                    (x.permute(&[0, 2, 1]), expected.clone()),
+                    (backwards, expected.slice(s![.., .., ..; -1]).to_row_major()),
+                ] {
+                    let copy = view.to_row_major();
+                    assert!(copy.has_same_bits(&expected), "{dtype} {:?}", copy.shape());
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn large_copies_and_parts_are_the_same_on_any_number_of_threads() {
     let numbers = |shape: &[usize], dtype| {
         let size = shape.iter().product::<usize>();

@@ -5,12 +5,12 @@
 //! kernel in place, long rows of others are read where they lie, a repeated value is expanded once,
 //! and what is left is gathered run by run. Types that are computed in another type are converted to it and back run by run.
 
-use pulp::bytemuck::{cast_slice, cast_slice_mut};
-use pulp::{Arch, NullaryFnOnce, Simd, WithSimd};
+use pulp::{Arch, NullaryFnOnce};
 use smallvec::SmallVec;
 
 use super::threads::{Chunks, Sharing, chunks, for_each, for_each_run};
-use super::tile::{Float, SQUARE, transpose_square};
+use super::tile::SQUARE;
+use super::transpose::{Transpose, Transposed};
 use super::{pass, worth_threads};
 use crate::conversion::convert;
 use crate::dtype::{with_dtype, with_word};
@@ -77,174 +77,15 @@ pub(super) fn copy(x: &Array) -> Array {
 }
 
 /// Gathers all elements, of which those along the axis `turned` are neighbours in memory.
-fn fill_copy<W: Turned>(memory: &[W], steps: &Steps, turned: Option<usize>, out: &mut [W]) {
+fn fill_copy<W: Transposed>(memory: &[W], steps: &Steps, turned: Option<usize>, out: &mut [W]) {
     match turned {
         None => gather(memory, steps, 0, out),
-        Some(axis) => W::turn(Turn {
+        Some(axis) => W::transpose(Transpose {
             memory,
             steps,
             axis,
             out,
         }),
-    }
-}
-
-/// The copy of elements of which those along `axis` are neighbours in memory, and those along the last axis are far
-/// apart.
-struct Turn<'a, T> {
-    memory: &'a [T],
-    steps: &'a Steps,
-    axis: usize,
-    out: &'a mut [T],
-}
-
-/// Words that are copied in squares.
-trait Turned: Word {
-    fn turn(turn: Turn<'_, Self>);
-}
-
-macro_rules! turned {
-    ($($word:ty),*) => {$(
-        impl Turned for $word {
-            fn turn(turn: Turn<'_, Self>) {
-                turn.by(pulp::Scalar, One);
-            }
-        }
-    )*};
-    ($($word:ty as $float:ty),*) => {$(
-        impl Turned for $word {
-            fn turn(turn: Turn<'_, Self>) {
-                let Turn { memory, steps, axis, out } = turn;
-                Arch::new().dispatch(Turn::<$float> {
-                    memory: cast_slice(memory),
-                    steps,
-                    axis,
-                    out: cast_slice_mut(out),
-                });
-            }
-        }
-    )*};
-}
-turned!(bool, u8, u16, u128);
-turned!(u32 as f32, u64 as f64);
-
-impl<T: Float> WithSimd for Turn<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        self.by(simd, Vectors);
-    }
-}
-
-impl<T: Copy> Turn<'_, T> {
-    #[inline(always)]
-    fn by<S: Simd>(self, simd: S, squares: impl Squares<T>) {
-        let Self {
-            memory,
-            steps,
-            axis,
-            out,
-        } = self;
-        let Steps {
-            sizes,
-            strides,
-            offset,
-        } = steps;
-        let last = sizes.len() - 1;
-        let (rows, columns, column_step) = (sizes[axis], sizes[last], strides[last]);
-        let inner: usize = sizes[axis + 1..].iter().product();
-        // The first elements of the planes of these two axes, in memory and in the result.
-        let mut index: SmallVec<[usize; 4]> = SmallVec::from_elem(0, sizes.len());
-        loop {
-            let (mut from, mut to) = (*offset as isize, 0);
-            for (i, (&size, &stride)) in sizes.iter().zip(strides).enumerate() {
-                from += index[i] as isize * stride;
-                to = to * size + index[i];
-            }
-            for column in (0..columns).step_by(SQUARE) {
-                for row in (0..rows).step_by(SQUARE) {
-                    let first = from + row as isize + column as isize * column_step;
-                    let out = &mut out[to + row * inner + column..];
-                    let (high, wide) = (SQUARE.min(rows - row), SQUARE.min(columns - column));
-                    if high == SQUARE && wide == SQUARE {
-                        squares.turn(simd, (memory, first, column_step), (out, inner));
-                        continue;
-                    }
-                    for i in 0..high {
-                        for j in 0..wide {
-                            let place = first + i as isize + j as isize * column_step;
-                            out[i * inner + j] = memory[place as usize];
-                        }
-                    }
-                }
-            }
-            let others = (0..last).rev().filter(|&i| i != axis);
-            let mut is_done = true;
-            for i in others {
-                index[i] += 1;
-                if index[i] < sizes[i] {
-                    is_done = false;
-                    break;
-                }
-                index[i] = 0;
-            }
-            if is_done {
-                return;
-            }
-        }
-    }
-}
-
-/// How a square is turned, whose columns are neighbours in memory, `step` apart from the first, and rows in the result.
-// PERF: every line of the cache is read at once and written at once, because lines that are a power of
-// two apart do not stay there together.
-trait Squares<T> {
-    fn turn<S: Simd>(&self, simd: S, from: (&[T], isize, isize), to: (&mut [T], usize));
-}
-
-/// One word after the other.
-struct One;
-
-impl<T: Copy> Squares<T> for One {
-    #[inline(always)]
-    fn turn<S: Simd>(
-        &self,
-        _: S,
-        (memory, first, step): (&[T], isize, isize),
-        (out, out_step): (&mut [T], usize),
-    ) {
-        let columns: [&[T; SQUARE]; SQUARE] = std::array::from_fn(|j| {
-            let start = (first + j as isize * step) as usize;
-            memory[start..].first_chunk().expect("the square has rows")
-        });
-        let square = columns.map(|column| *column);
-        for i in 0..SQUARE {
-            let row = out[i * out_step..].first_chunk_mut::<SQUARE>();
-            let row = row.expect("the square has columns");
-            for j in 0..SQUARE {
-                row[j] = square[j][i];
-            }
-        }
-    }
-}
-
-/// By exchanges of vectors.
-struct Vectors;
-
-impl<T: Float> Squares<T> for Vectors {
-    #[inline(always)]
-    fn turn<S: Simd>(
-        &self,
-        simd: S,
-        (memory, first, step): (&[T], isize, isize),
-        (out, out_step): (&mut [T], usize),
-    ) {
-        let column = |j: usize| &memory[(first + j as isize * step) as usize..];
-        let mut square = [[T::ZERO; SQUARE]; SQUARE];
-        transpose_square::<S, T>(simd, column, &mut square);
-        for (i, row) in square.iter().enumerate() {
-            out[i * out_step..][..SQUARE].copy_from_slice(row);
-        }
     }
 }
 
@@ -640,9 +481,9 @@ pub(super) fn gather<T: Copy>(memory: &[T], steps: &Steps, position: usize, out:
 /// left out, and axes that follow each other evenly are joined, so that runs are long.
 #[derive(Clone, Debug)]
 pub(super) struct Steps {
-    sizes: SmallVec<[usize; 4]>,
-    strides: SmallVec<[isize; 4]>,
-    offset: usize,
+    pub(super) sizes: SmallVec<[usize; 4]>,
+    pub(super) strides: SmallVec<[isize; 4]>,
+    pub(super) offset: usize,
 }
 
 impl Steps {

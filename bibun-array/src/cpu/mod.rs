@@ -23,6 +23,7 @@ mod sort;
 mod stencil;
 pub(crate) mod threads;
 pub(crate) mod tile;
+mod transpose;
 mod update;
 
 use std::borrow::Cow;

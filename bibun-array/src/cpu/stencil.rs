@@ -13,6 +13,9 @@ use crate::{Array, Element, Stencil};
 /// The number of elements that are compared together, if rows are long.
 const LANES: usize = 16;
 
+/// The fewest windows for which there is a loop, and the number of elements compared together in short rows.
+const FEWEST: usize = LANES / 4;
+
 /// The most elements in a window for which those of both axes are compared at once.
 const FEW: usize = 9;
 
@@ -176,7 +179,7 @@ impl<A: Copy + PartialEq> Regular<A> {
         let behind = (middle..count).take_while(is_alike).count();
         let windows = middle - before..middle + behind;
         let taps = positions[own.clone()].iter().map(|&place| place - start);
-        (windows.len() >= LANES / 4).then(|| Self {
+        (windows.len() >= FEWEST).then(|| Self {
             start: start - before * step,
             windows,
             step,
@@ -457,19 +460,18 @@ impl<T: Element + PartialOrd> Largest<T> {
     }
 
     /// Writes the largest elements of windows of these, each at distances from a place `STEP` after that of the window
-    /// before it, and their positions.
+    /// before it, and their positions. N of them are compared at a time, if there are as many.
     #[inline(always)]
-    fn of_windows<const STEP: usize>(
+    fn of_windows<const STEP: usize, const N: usize>(
         &self,
         start: usize,
         taps: &[(usize, ())],
         out: &mut [T],
         at: &mut [i64],
     ) {
-        match out.len() {
-            LANES.. => self.of_some::<STEP, LANES>(start, taps, out, at),
-            8.. => self.of_some::<STEP, 8>(start, taps, out, at),
-            _ => self.of_some::<STEP, 4>(start, taps, out, at),
+        match out.len() < N {
+            true => self.of_some::<STEP, FEWEST>(start, taps, out, at),
+            false => self.of_some::<STEP, N>(start, taps, out, at),
         }
     }
 
@@ -539,7 +541,7 @@ impl<T: Element + PartialOrd> NullaryFnOnce for Max<'_, T> {
     #[inline(always)]
     fn call(self) {
         match self.width < LANES {
-            true => self.by::<{ LANES / 4 }>(),
+            true => self.by::<FEWEST>(),
             false => self.by::<LANES>(),
         }
     }
@@ -596,10 +598,10 @@ impl<T: Element + PartialOrd> Max<'_, T> {
                 }
                 let (out, at) = (&mut out[windows.clone()], &mut at[windows.clone()]);
                 match step {
-                    1 => of_rows.of_windows::<1>(*start, taps, out, at),
-                    2 => of_rows.of_windows::<2>(*start, taps, out, at),
-                    3 => of_rows.of_windows::<3>(*start, taps, out, at),
-                    _ => of_rows.of_windows::<LONGEST>(*start, taps, out, at),
+                    1 => of_rows.of_windows::<1, N>(*start, taps, out, at),
+                    2 => of_rows.of_windows::<2, N>(*start, taps, out, at),
+                    3 => of_rows.of_windows::<3, N>(*start, taps, out, at),
+                    _ => of_rows.of_windows::<LONGEST, N>(*start, taps, out, at),
                 }
                 continue;
             }
