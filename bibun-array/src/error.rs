@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 
-use crate::call::{Location, caller, user_of};
+use crate::call::{Call, Location, caller, user_of};
 use crate::{DType, Shape};
 
 /// An error of an array operation.
@@ -155,6 +155,9 @@ pub(crate) fn put_aside() -> impl Drop {
 
 /// Panics with `error`. Inside [`attempt`] nothing is printed, and `attempt` returns the error.
 ///
+/// Elsewhere the payload of the panic is the error's message. On a thread of one of rayon's pools it is the error
+/// itself, so that an `attempt` around the pool's `install` returns it, too; there the message is printed.
+///
 /// ```should_panic
 /// bibun_array::raise(bibun_array::Error::invalid("demo", "nothing fits"));
 /// ```
@@ -162,6 +165,13 @@ pub(crate) fn put_aside() -> impl Drop {
 #[track_caller]
 pub fn raise<E: std::error::Error + Send + 'static>(error: E) -> ! {
     if ATTEMPTS.get() > 0 {
+        panic::resume_unwind(Box::new(error));
+    }
+    // A pool gives the payload to the thread that waits for it.
+    if rayon::current_thread_index().is_some() {
+        let message = error.to_string();
+        // The hook prints it.
+        let _ = panic::catch_unwind(|| panic!("{message}"));
         panic::resume_unwind(Box::new(error));
     }
     panic!("{error}")
@@ -229,7 +239,7 @@ fn caught(f: &mut dyn FnMut()) -> Result<(), Payload> {
 ///
 /// # Panics
 /// Panics if the system refuses memory, with an [`Error::OutOfMemory`] that has the name of the
-/// function and the location of its call.
+/// function, or of the one that the user called and that this is a part of, and the location of the call.
 ///
 /// ```
 /// use bibun_array::{allocating, attempt, Array, DType, Error};
@@ -239,17 +249,20 @@ fn caught(f: &mut dyn FnMut()) -> Result<(), Payload> {
 /// ```
 #[track_caller]
 pub fn allocating<T>(function: &'static str, work: impl FnOnce() -> T) -> T {
-    let location = crate::caller();
-    attempt(work).unwrap_or_else(|error| refused(function, error, location))
+    let place = std::panic::Location::caller();
+    attempt(work).unwrap_or_else(|error| refused(function, error, place))
 }
 
 #[cold]
-fn refused(function: &'static str, error: Error, location: Location) -> ! {
+fn refused(function: &'static str, error: Error, place: Location) -> ! {
+    // The user knows no functions that others are made of.
+    let call = Call::running().filter(|call| call.is_around(place));
+    let named = call.filter(|call| !call.function.is_empty());
     raise(match error {
         Error::OutOfMemory { bytes, .. } => Error::OutOfMemory {
-            function,
+            function: named.map_or(function, |call| call.function),
             bytes,
-            location,
+            location: call.map_or(place, |call| call.location),
         },
         other => other,
     })

@@ -8,6 +8,7 @@ use bibun::{
     grad, gradient_check, gradients, gradients_with, is_recording, is_training, jacobian, jvp,
     linearize, no_grad, no_rule, ravel_tree, retain, value_and_grad, vjp, vmap, vmap_with,
 };
+use rayon::prelude::*;
 
 /// The error that the code raises, and the message with this line in place of `{here}`. Messages
 /// end with the column, which says nothing more and is left out.
@@ -602,4 +603,31 @@ fn gradients_are_checked_in_f64() {
         gradient_check(same, &x, bibun::GradientCheckOptions::new()),
         message
     );
+}
+
+#[test]
+fn a_mistake_on_a_thread_of_a_pool_reaches_the_attempt_around_it() {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(2);
+    let pool = pool.build().expect("threads start");
+    let (a, b) = (leaf(&[1.0, 2.0]), leaf(&[1.0, 2.0, 3.0]));
+    let expect_mismatch = |found: Result<(), Error>, line: u32| match found {
+        Err(Error::Mismatch {
+            function: "add",
+            location,
+            ..
+        }) => assert_eq!((location.file(), location.line()), (file!(), line)),
+        other => panic!("{other:?}"),
+    };
+    let sum = || drop(&a + &b);
+    let line = line!() - 1;
+    expect_mismatch(attempt(|| pool.install(sum)), line);
+    let all = || (0..4).into_par_iter().for_each(|_| sum());
+    expect_mismatch(attempt(|| pool.install(all)), line);
+    let within = || pool.install(|| attempt(sum));
+    expect_mismatch(within(), line);
+    // What is no mistake of ours stays what it is.
+    let other = || pool.install(|| panic!("another"));
+    let attempted = std::panic::AssertUnwindSafe(|| attempt::<()>(other));
+    let caught = std::panic::catch_unwind(attempted).expect_err("a panic");
+    assert_eq!(caught.downcast_ref(), Some(&"another"));
 }

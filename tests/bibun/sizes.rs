@@ -38,12 +38,20 @@ fn too_large<T>(name: &str, call: impl FnOnce() -> T) {
     }
 }
 
-/// Refused by the system.
+/// Refused by the system, with the name of the function and this line.
 #[track_caller]
-fn out_of_memory<T>(call: impl FnOnce() -> T) {
-    let error = refused(call);
-    let refused = matches!(error, Error::Array(ArrayError::OutOfMemory { .. }));
-    assert!(refused, "{error}");
+fn out_of_memory<T>(name: &str, call: impl FnOnce() -> T) {
+    let place = Location::caller();
+    match refused(call) {
+        Error::Array(ArrayError::OutOfMemory {
+            function, location, ..
+        }) => {
+            assert_eq!(function, name);
+            let (found, expected) = (location.line(), place.line());
+            assert_eq!((location.file(), found), (place.file(), expected), "{name}");
+        }
+        other => panic!("{other}"),
+    }
 }
 
 fn repeated(shape: impl Into<bibun::array::Shape>) -> Variable {
@@ -85,25 +93,25 @@ fn results_that_cannot_be_counted() {
 #[test]
 fn memory_that_the_system_does_not_give() {
     let x = Variable::new([1.0, 2.0]);
-    out_of_memory(|| causal_mask(1 << 29));
-    out_of_memory(|| length_mask(&[1, 2], LARGE));
-    out_of_memory(|| sinusoidal_positions(LARGE, 2, DType::F32));
-    out_of_memory(|| tile(&x, &[LARGE]));
-    out_of_memory(|| repeat(&x, LARGE, 0));
-    out_of_memory(|| pad(&x, &[(LARGE, 0)], 0.0));
-    out_of_memory(|| diag(&x, 1 << 26));
-    out_of_memory(|| one_hot([1i64], LARGE, DType::F32));
-    out_of_memory(|| broadcast_to(&x, [LARGE, 2]).exp());
-    out_of_memory(|| matmul(x.reshape([2, 1]), broadcast_to(&x, [1 << 40, 2]).transpose().sum(0).reshape([1, 1_usize << 40])));
-    out_of_memory(|| interpolate(&x, [LARGE], Interpolation::LINEAR));
-    out_of_memory(|| upsample(&x, [LARGE], Interpolation::Nearest));
-    out_of_memory(|| max_pool(x.reshape([1, 1, 2]), Pooling::new([LARGE]).stride([1]).padding([LARGE - 1])));
-    out_of_memory(|| avg_pool(x.reshape([1, 1, 2]), Pooling::new([LARGE]).stride([1]).padding([LARGE - 1])));
+    out_of_memory("causal_mask", || causal_mask(1 << 29));
+    out_of_memory("length_mask", || length_mask(&[1, 2], LARGE));
+    out_of_memory("sinusoidal_positions", || sinusoidal_positions(LARGE, 2, DType::F32));
+    out_of_memory("tile", || tile(&x, &[LARGE]));
+    out_of_memory("repeat", || repeat(&x, LARGE, 0));
+    out_of_memory("pad", || pad(&x, &[(LARGE, 0)], 0.0));
+    out_of_memory("diag", || diag(&x, 1 << 26));
+    out_of_memory("one_hot", || one_hot([1i64], LARGE, DType::F32));
+    out_of_memory("exp", || broadcast_to(&x, [LARGE, 2]).exp());
+    out_of_memory("matmul", || matmul(x.reshape([2, 1]), broadcast_to(&x, [1 << 40, 2]).transpose().sum(0).reshape([1, 1_usize << 40])));
+    out_of_memory("interpolate", || interpolate(&x, [LARGE], Interpolation::LINEAR));
+    out_of_memory("upsample", || upsample(&x, [LARGE], Interpolation::Nearest));
+    out_of_memory("max_pool", || max_pool(x.reshape([1, 1, 2]), Pooling::new([LARGE]).stride([1]).padding([LARGE - 1])));
+    out_of_memory("avg_pool", || avg_pool(x.reshape([1, 1, 2]), Pooling::new([LARGE]).stride([1]).padding([LARGE - 1])));
     let image = repeated([1, 1, 2, 2]);
     let options = UnfoldOptions { padding: Padding::Sizes([1 << 25, 1 << 25]), ..Default::default() };
-    out_of_memory(|| unfold(&image, [1, 1], options));
-    out_of_memory(|| vmap(|x: &Variable| tile(x, &[LARGE]), &Variable::new([[1.0, 2.0], [3.0, 4.0]])));
-    out_of_memory(|| jacobian(|x: &Variable| x * 2.0, &repeated([1 << 26])));
+    out_of_memory("unfold", || unfold(&image, [1, 1], options));
+    out_of_memory("tile", || vmap(|x: &Variable| tile(x, &[LARGE]), &Variable::new([[1.0, 2.0], [3.0, 4.0]])));
+    out_of_memory("jacobian", || jacobian(|x: &Variable| x * 2.0, &repeated([1 << 26])));
 }
 
 /// What is far away from all elements is not looked at one by one.
