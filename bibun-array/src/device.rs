@@ -438,11 +438,11 @@ pub trait Device: Any + fmt::Debug + Send + Sync {
         })
     }
 
-    /// Computes the weighted sums of the elements that `stencil` reads along `axis`. `x` has a
-    /// float dtype.
-    fn reduce_window(&'static self, x: &Array, axis: usize, stencil: &Stencil) -> Array {
+    /// Computes the weighted sums of the elements that each `stencil` reads, along as many axes from `first` on.
+    /// `x` has a float dtype.
+    fn reduce_window(&'static self, x: &Array, first: usize, stencil: &[Stencil]) -> Array {
         on_host(self, "reduce_window", [x], |[x]| {
-            self.host().reduce_window(&x, axis, stencil)
+            self.host().reduce_window(&x, first, stencil)
         })
     }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use smallvec::SmallVec;
+
 use crate::error::allocating;
 use crate::placement::common;
 use crate::storage::reserved;
@@ -66,6 +68,17 @@ impl Stencil {
     /// Returns the number of elements of the axis that is read.
     pub fn size(&self) -> usize {
         self.size
+    }
+
+    /// The order in which the sums along several axes are computed: rows are added up faster than columns, so
+    /// columns are left for when there is less to add up.
+    pub(crate) fn order(stencil: &[Self]) -> SmallVec<[usize; 3]> {
+        let all = |of: fn(&Self) -> usize| stencil.iter().map(of).fold(1, usize::saturating_mul);
+        let axes = 0..stencil.len();
+        match all(Self::count) <= all(Self::size) {
+            true => axes.collect(),
+            false => axes.rev().collect(),
+        }
     }
 
     /// Returns the number of elements of the result.
@@ -140,7 +153,7 @@ impl fmt::Debug for Stencil {
 impl Array {
     /// Computes weighted sums over windows on the last axes, with one `stencil` for each of these
     /// axes. Sums along an axis are computed in `f64` where they are of more than 16 elements or a weight has more than
-    /// the digits of the dtype, and rounded after each axis.
+    /// the digits of the dtype, and rounded after each axis: halves to `f32`, and once at the end.
     ///
     /// # Panics
     /// Panics if the dtype is not a float, or the array has other sizes along these axes.
@@ -161,24 +174,14 @@ impl Array {
             raise(Error::invalid("reduce_window", what));
         }
         let device = common("windows", [self]);
-        // Rows are added up faster than columns, so columns are left for when there is less to add
-        // up.
-        let (before, after) = stencil
-            .iter()
-            .fold((1usize, 1usize), |(before, after), stencil| {
-                (
-                    before.saturating_mul(stencil.size),
-                    after.saturating_mul(stencil.count()),
-                )
-            });
-        let sum = |x: Self, i: usize| {
-            let shape = x.shape().replaced(first + i, stencil[i].count());
-            let _ = shape.addressable("reduce_window");
-            device.reduce_window(&x, first + i, &stencil[i])
-        };
-        allocating("reduce_window", || match after <= before {
-            true => (0..stencil.len()).fold(self.clone(), sum),
-            false => (0..stencil.len()).rev().fold(self.clone(), sum),
+        let mut shape = self.shape().clone();
+        for axis in Stencil::order(stencil) {
+            shape = shape.replaced(first + axis, stencil[axis].count());
+            let _ = shape.clone().addressable("reduce_window");
+        }
+        allocating("reduce_window", || match stencil {
+            [] => self.clone(),
+            _ => device.reduce_window(self, first, stencil),
         })
     }
 

@@ -192,6 +192,30 @@ fn windows_of_any_regularity_are_what_plain_loops_say() {
 }
 
 #[test]
+fn sums_along_several_axes_are_those_along_one_after_the_other() {
+    let along = |x: &Array, axis: isize, stencil: &Stencil| {
+        let moved = x.moveaxis(axis, -1).reduce_window(&[stencil.clone()]);
+        moved.moveaxis(-1, axis)
+    };
+    for dtype in [DType::F32, DType::F64] {
+        // Planes that stay in a cache, many of them and one, and larger ones.
+        for shape in [[700, 6, 9, 10], [1, 6, 9, 10], [3, 20, 50, 41]] {
+            let x = Generator::new(3).uniform(&shape[..], -2.0, 2.0, dtype);
+            let forward = [0, 1, 2].map(|i| windows(shape[i + 1], 3 - i / 2, 1 + i % 2));
+            let transposed = forward.clone().map(|stencil| stencil.transposed());
+            let y = x.reduce_window(&forward);
+            let each = (1..4).zip(&forward);
+            let expected = each.fold(x, |x, (axis, stencil)| along(&x, axis, stencil));
+            assert!(y.has_same_bits(&expected.to_row_major()), "{shape:?}");
+            let back = y.reduce_window(&transposed);
+            let each = (1..4).zip(&transposed).rev();
+            let expected = each.fold(y, |y, (axis, stencil)| along(&y, axis, stencil));
+            assert!(back.has_same_bits(&expected.to_row_major()), "{shape:?}");
+        }
+    }
+}
+
+#[test]
 fn sums_of_singles_are_as_exact_as_their_elements() {
     let of = |size: usize, weight: f64| Stencil::new(size, [(0..size).map(|i| (i, weight))]);
     for size in [3, 7, 10, 14, 17, 100_000] {

@@ -385,11 +385,11 @@ impl Device for Cpu {
         )
     }
 
-    fn reduce_window(&'static self, x: &Array, axis: usize, stencil: &Stencil) -> Array {
+    fn reduce_window(&'static self, x: &Array, first: usize, stencil: &[Stencil]) -> Array {
         shared(|| {
             let wide = widened(x);
             let y =
-                with_float!(wide.dtype(), T => stencil::reduce_window::<T>(&wide, axis, stencil));
+                with_float!(wide.dtype(), T => stencil::reduce_window::<T>(&wide, first, stencil));
             ops::cast(y, x.dtype())
         })
     }

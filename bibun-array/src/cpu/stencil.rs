@@ -4,11 +4,12 @@ use std::array;
 use std::ops::{Add, Mul, Range};
 
 use pulp::{Arch, NullaryFnOnce};
+use smallvec::SmallVec;
 
 use super::index::spread;
-use super::threads::{chunks, for_each};
+use super::threads::{chunks, for_each, for_each_of, for_each_run};
 use super::worth_threads;
-use crate::{Array, Element, Stencil};
+use crate::{Array, Element, Shape, Stencil};
 
 /// The number of elements that are compared together, if rows are long.
 const LANES: usize = 16;
@@ -18,6 +19,9 @@ const FEWEST: usize = LANES / 4;
 
 /// The most elements in a window for which those of both axes are compared at once.
 const FEW: usize = 9;
+
+/// The bytes that stay in a near cache beside others.
+const NEAR: usize = 1 << 16;
 
 /// The most elements in a window that are added up in single precision.
 const SHORT: usize = 16;
@@ -56,57 +60,143 @@ sums_of!(f32 in f32, f32 in f64, f64 in f64);
 /// See [`Device::reduce_window`](crate::Device::reduce_window).
 pub(super) fn reduce_window<T: Element + Sums<T>>(
     x: &Array,
-    axis: usize,
-    stencil: &Stencil,
+    first: usize,
+    stencil: &[Stencil],
 ) -> Array
 where
     f64: Sums<T>,
 {
-    // A weight such as a third is not rounded, and errors of long sums do not add up.
-    let is_exact = |&weight: &f64| f64::of(T::weight(weight).rounded()) == weight;
-    let is_short = (0..stencil.count()).all(|i| stencil.range(i).len() <= SHORT);
-    match is_short && stencil.weights().iter().all(is_exact) {
-        true => reduce_in::<T, T>(x, axis, stencil),
-        false => reduce_in::<T, f64>(x, axis, stencil),
+    let mut shape = x.shape().clone();
+    let axes = Stencil::order(stencil).into_iter();
+    let steps = axes.map(|axis| {
+        shape = shape.replaced(first + axis, stencil[axis].count());
+        Along::new(&stencil[axis], shape.clone(), first + axis)
+    });
+    let steps: SmallVec<[Along<'_, T>; 3]> = steps.collect();
+    let planes: usize = x.shape()[..first].iter().product();
+    let elements = steps.iter().map(|step| step.shape.size()).chain([x.size()]);
+    let largest = elements.max().unwrap_or(0) / planes.max(1);
+    match steps.len() > 1 && planes > 1 && largest * size_of::<T>() <= NEAR {
+        true => by_planes(x, planes, largest, &steps),
+        false => steps.iter().fold(x.clone(), |x, step| step.of_all(&x)),
     }
 }
 
-/// The same with sums in some type.
-fn reduce_in<T: Element, A: Sums<T>>(x: &Array, axis: usize, stencil: &Stencil) -> Array {
-    let shape = x.shape().replaced(axis, stencil.count());
-    let inner: usize = shape[axis + 1..].iter().product();
+/// The sums along one axis.
+struct Along<'a, T> {
+    stencil: &'a Stencil,
+    /// The shape of the result.
+    shape: Shape,
+    /// The length of a row of the result: along the axis, or of what is inside of it.
+    row: usize,
+    /// Writes rows, from one of this number on.
+    sum: SumRows<'a, T>,
+}
+
+type SumRows<'a, T> = Box<dyn Fn(usize, &[T], &mut [T]) + Sync + 'a>;
+
+impl<'a, T: Element + Sums<T>> Along<'a, T>
+where
+    f64: Sums<T>,
+{
+    fn new(stencil: &'a Stencil, shape: Shape, axis: usize) -> Self {
+        let inner: usize = shape[axis + 1..].iter().product();
+        // A weight such as a third is not rounded, and errors of long sums do not add up.
+        let is_exact = |&weight: &f64| f64::of(T::weight(weight).rounded()) == weight;
+        let is_short = (0..stencil.count()).all(|i| stencil.range(i).len() <= SHORT);
+        Self {
+            stencil,
+            shape,
+            row: if inner == 1 { stencil.count() } else { inner },
+            sum: match is_short && stencil.weights().iter().all(is_exact) {
+                true => sum_in::<T, T>(stencil, inner),
+                false => sum_in::<T, f64>(stencil, inner),
+            },
+        }
+    }
+
+    /// About as many nanoseconds as it takes.
+    fn work(&self) -> usize {
+        self.shape.size() / self.stencil.count().max(1) * self.stencil.positions().len()
+    }
+
+    /// Computes the sums of a whole array.
+    fn of_all(&self, x: &Array) -> Array {
+        let x = spread(x);
+        let x = x.host_slice::<T>();
+        Array::filled_by(self.shape.clone(), |out: &mut [T]| {
+            if out.is_empty() {
+                return;
+            }
+            let part = part(out.len() / self.row, self.work()) * self.row;
+            match part < out.len() {
+                true => for_each(chunks(out, part), true, 1, &|i, out| {
+                    (self.sum)(i * (part / self.row), x, out);
+                }),
+                false => (self.sum)(0, x, out),
+            }
+        })
+    }
+}
+
+/// The function of [`Along`] with sums in some type.
+fn sum_in<'a, T: Element, A: Sums<T> + 'a>(stencil: &'a Stencil, inner: usize) -> SumRows<'a, T> {
     let weights = stencil.weights().iter();
     let weights: Vec<A> = weights.map(|&weight| A::weight(weight)).collect();
     let columns = match inner {
         1 => Columns::of(stencil, &weights),
         _ => Columns::Any,
     };
+    Box::new(move |first, x, out| {
+        Arch::new().dispatch(Sum {
+            x,
+            out,
+            first,
+            inner,
+            stencil,
+            weights: &weights,
+            columns: &columns,
+        });
+    })
+}
+
+/// Computes the sums along several axes, of some planes after the other: what is between two axes stays in a near cache.
+fn by_planes<T: Element + Sums<T>>(
+    x: &Array,
+    planes: usize,
+    largest: usize,
+    steps: &[Along<'_, T>],
+) -> Array
+where
+    f64: Sums<T>,
+{
+    let (last, others) = steps.split_last().expect("there are several axes");
+    let of_plane = |step: &Along<'_, T>| step.shape.size() / planes;
+    let (read, written) = (x.size() / planes, of_plane(last));
     let x = spread(x);
     let x = x.host_slice::<T>();
-    Array::filled_by(shape, |out: &mut [T]| {
+    let count = (NEAR / (largest * size_of::<T>()).max(1)).max(1);
+    let work = steps.iter().map(Along::work).sum();
+    Array::filled_by(last.shape.clone(), |out: &mut [T]| {
         if out.is_empty() {
             return;
         }
-        let row = if inner == 1 { stencil.count() } else { inner };
-        let work = out.len() / stencil.count() * stencil.positions().len();
-        let sum = |first, out: &mut [T]| {
-            Arch::new().dispatch(Sum {
-                x,
-                out,
-                first,
-                inner,
-                stencil,
-                weights: &weights,
-                columns: &columns,
+        let chunks = chunks(out, count * written);
+        for_each_run(chunks, worth_threads(work), 1, &|first, run| {
+            let mut rooms = [(); 2].map(|()| vec![T::default(); count * largest]);
+            for_each_of(first, run, &mut |i, out| {
+                let planes = out.len() / written;
+                let mut x = &x[i * count * read..][..planes * read];
+                let [room, next] = &mut rooms;
+                for step in others {
+                    let made = planes * of_plane(step);
+                    (step.sum)(0, x, &mut next[..made]);
+                    std::mem::swap(room, next);
+                    x = &room[..made];
+                }
+                (last.sum)(0, x, out);
             });
-        };
-        let part = part(out.len() / row, work) * row;
-        match part < out.len() {
-            true => for_each(chunks(out, part), true, 1, &|i, out| {
-                sum(i * (part / row), out);
-            }),
-            false => sum(0, out),
-        }
+        });
     })
 }
 
@@ -126,19 +216,26 @@ enum Columns<A> {
     Any,
 }
 
-/// A range of windows, each of which begins `step` elements after the one before it, with the same weights at the same
-/// distances from its start.
+/// A range of windows that are alike by turns: those of one turn begin `step` elements after those of the turn before it,
+/// with the same weights at the same distances.
 struct Regular<A> {
     windows: Range<usize>,
+    /// Where the first turn begins.
     start: usize,
     step: usize,
-    taps: Vec<(usize, A)>,
+    /// The distances from the beginning of a turn, and the weights, for each of its windows.
+    turn: Vec<Vec<(usize, A)>>,
 }
 
 impl<A: Copy + PartialEq> Columns<A> {
     fn of(stencil: &Stencil, weights: &[A]) -> Self {
-        if let Some(regular) = Regular::of(stencil, weights) {
-            return Self::Regular(regular);
+        // Where windows move by two elements, those of the transposed sums are alike by turns of two.
+        for windows in [1, 2] {
+            if let Some(regular) = Regular::of(stencil, weights, windows)
+                && (windows == 1 || regular.step == 1)
+            {
+                return Self::Regular(regular);
+            }
         }
         let count = stencil.count();
         let most = if count > 0 { stencil.range(0).len() } else { 0 };
@@ -156,35 +253,85 @@ impl<A: Copy + PartialEq> Columns<A> {
 }
 
 impl<A: Copy + PartialEq> Regular<A> {
-    /// The windows around the one in the middle that are like it.
-    fn of(stencil: &Stencil, weights: &[A]) -> Option<Self> {
+    /// The windows around those in the middle that are like them, by turns of so many.
+    fn of(stencil: &Stencil, weights: &[A], turn: usize) -> Option<Self> {
         let (count, positions) = (stencil.count(), stencil.positions());
         let middle = count / 2;
-        if middle + 1 >= count {
+        if middle + 2 * turn > count {
             return None;
         }
-        let own = stencil.range(middle);
-        let start = *positions[own.clone()].iter().min()?;
-        let step = positions[stencil.range(middle + 1)].iter().min()?;
+        let first = |windows: Range<usize>| {
+            let elements = stencil.range(windows.start).start..stencil.range(windows.end - 1).end;
+            positions[elements].iter().min().copied()
+        };
+        let start = first(middle..middle + turn)?;
+        let step = first(middle + turn..middle + 2 * turn)?;
         let step = step
             .checked_sub(start)
             .filter(|step| (1..=LONGEST).contains(step))?;
         let is_alike = |&i: &usize| {
-            let range = stencil.range(i);
+            // The window of the turn in the middle, and the number of turns from it.
+            let like = middle + (i + turn * count - middle) % turn;
+            let (range, own) = (stencil.range(i), stencil.range(like));
             let places = positions[range.clone()].iter().zip(&positions[own.clone()]);
-            range.len() == own.len() && weights[range] == weights[own.clone()] && { places }
-                .all(|(&place, &own)| place + middle * step == own + i * step)
+            range.len() == own.len() && weights[range] == weights[own] && { places }
+                .all(|(&place, &own)| place * turn + like * step == own * turn + i * step)
         };
-        let before = (0..middle).rev().take_while(is_alike).count();
-        let behind = (middle..count).take_while(is_alike).count();
-        let windows = middle - before..middle + behind;
-        let taps = positions[own.clone()].iter().map(|&place| place - start);
-        (windows.len() >= FEWEST).then(|| Self {
+        let before = (0..middle).rev().take_while(is_alike).count() / turn;
+        let behind = (middle..count).take_while(is_alike).count() / turn;
+        let windows = middle - before * turn..middle + behind * turn;
+        let of_window = |window: usize| {
+            let range = stencil.range(window);
+            let distances = positions[range.clone()].iter().map(|&place| place - start);
+            distances.zip(weights[range].iter().copied()).collect()
+        };
+        (windows.len() >= turn * FEWEST).then(|| Self {
             start: start - before * step,
             windows,
             step,
-            taps: taps.zip(weights[own.clone()].iter().copied()).collect(),
+            turn: (middle..middle + turn).map(of_window).collect(),
         })
+    }
+}
+
+/// Adds up weighted elements for pairs of windows, each tap at its distance from the place of the pair.
+#[inline(always)]
+fn sums_of_pairs<T: Copy, A: Sums<T>>(x: &[T], taps: [&[(usize, A)]; 2], out: &mut [T]) {
+    match out.len() / 2 {
+        LANES.. => sums_of_pairs_by::<T, A, LANES>(x, taps, out),
+        8.. => sums_of_pairs_by::<T, A, 8>(x, taps, out),
+        _ => sums_of_pairs_by::<T, A, FEWEST>(x, taps, out),
+    }
+}
+
+/// The same for N pairs at a time, of at least as many.
+#[inline(always)]
+fn sums_of_pairs_by<T: Copy, A: Sums<T>, const N: usize>(
+    x: &[T],
+    taps: [&[(usize, A)]; 2],
+    out: &mut [T],
+) {
+    let (mut start, last) = (0, out.len() / 2 - N);
+    loop {
+        let mut sums = [[A::default(); N]; 2];
+        for side in 0..2 {
+            for &(distance, weight) in taps[side] {
+                let x = &x[start + distance..][..N];
+                for i in 0..N {
+                    sums[side][i] = sums[side][i] + weight * A::of(x[i]);
+                }
+            }
+        }
+        let out = &mut out[2 * start..][..2 * N];
+        for i in 0..N {
+            out[2 * i] = sums[0][i].rounded();
+            out[2 * i + 1] = sums[1][i].rounded();
+        }
+        if start == last {
+            return;
+        }
+        // The last ones begin so early that they are N.
+        start = (start + N).min(last);
     }
 }
 
@@ -298,18 +445,19 @@ impl<T: Element, A: Sums<T>> NullaryFnOnce for Sum<'_, T, A> {
                 windows,
                 start,
                 step,
-                taps,
+                turn,
             }) => {
                 for (out, x) in rows {
                     for i in (0..windows.start).chain(windows.end..count) {
                         out[i] = one(x, i);
                     }
                     let (x, out) = (&x[*start..], &mut out[windows.clone()]);
-                    match step {
-                        1 => sums::<T, A, 1>(x, taps, out),
-                        2 => sums::<T, A, 2>(x, taps, out),
-                        3 => sums::<T, A, 3>(x, taps, out),
-                        _ => sums::<T, A, LONGEST>(x, taps, out),
+                    match (&turn[..], step) {
+                        ([first, second], _) => sums_of_pairs(x, [first, second], out),
+                        (_, 1) => sums::<T, A, 1>(x, &turn[0], out),
+                        (_, 2) => sums::<T, A, 2>(x, &turn[0], out),
+                        (_, 3) => sums::<T, A, 3>(x, &turn[0], out),
+                        _ => sums::<T, A, LONGEST>(x, &turn[0], out),
                     }
                 }
             }
@@ -336,7 +484,7 @@ pub(super) fn window_max<T: Element + PartialOrd>(
         .as_ref()
         .map_or((rows, columns), |(one, all)| (one, all));
     let (regular, ranked) = (
-        Regular::of(columns, &[()].repeat(columns.positions().len())),
+        Regular::of(columns, &[()].repeat(columns.positions().len()), 1),
         ranked(columns),
     );
     let mut positions = None;
@@ -583,8 +731,9 @@ impl<T: Element + PartialOrd> Max<'_, T> {
                     windows,
                     start,
                     step,
-                    taps,
+                    turn,
                 } = regular;
+                let taps = &turn[0];
                 for i in (0..windows.start).chain(windows.end..count) {
                     let of = |places: &Vec<u32>| {
                         let place = places[i] as usize;

@@ -643,13 +643,15 @@ impl Device for Trace {
         })
     }
 
-    fn reduce_window(&'static self, x: &Array, axis: usize, stencil: &Stencil) -> Array {
+    fn reduce_window(&'static self, x: &Array, first: usize, stencil: &[Stencil]) -> Array {
         let mut sizes = x.shape().to_vec();
-        sizes[axis] = stencil.count();
+        for (size, stencil) in sizes[first..].iter_mut().zip(stencil) {
+            *size = stencil.count();
+        }
         let output = result(sizes, x.dtype());
-        let stencil = stencil.clone();
+        let stencil = stencil.to_vec();
         let mut results = record("reduce_window", None, &[x], [output], move |inputs| {
-            vec![cpu().reduce_window(&inputs[0], axis, &stencil)]
+            vec![cpu().reduce_window(&inputs[0], first, &stencil)]
         });
         results.pop().expect("there is one result")
     }

@@ -523,9 +523,9 @@ impl Device for Counting {
         })
     }
 
-    fn reduce_window(&'static self, x: &Array, axis: usize, stencil: &Stencil) -> Array {
+    fn reduce_window(&'static self, x: &Array, first: usize, stencil: &[Stencil]) -> Array {
         self.make("reduce_window", [x], |[x]| {
-            cpu().reduce_window(x, axis, stencil)
+            cpu().reduce_window(x, first, stencil)
         })
     }
 
