@@ -175,7 +175,7 @@ where
     let (read, written) = (x.size() / planes, of_plane(last));
     let x = spread(x);
     let x = x.host_slice::<T>();
-    let count = (NEAR / (largest * size_of::<T>()).max(1)).max(1);
+    let count = (NEAR / (largest * size_of::<T>()).max(1)).clamp(1, planes);
     let work = steps.iter().map(Along::work).sum();
     Array::filled_by(last.shape.clone(), |out: &mut [T]| {
         if out.is_empty() {
@@ -183,7 +183,9 @@ where
         }
         let chunks = chunks(out, count * written);
         for_each_run(chunks, worth_threads(work), 1, &|first, run| {
-            let mut rooms = [(); 2].map(|()| vec![T::default(); count * largest]);
+            // The first is taken in turns with the other if there are several results in between.
+            let room = |is_needed| vec![T::default(); if is_needed { count * largest } else { 0 }];
+            let mut rooms = [others.len() > 1, true].map(room);
             for_each_of(first, run, &mut |i, out| {
                 let planes = out.len() / written;
                 let mut x = &x[i * count * read..][..planes * read];
@@ -447,8 +449,15 @@ impl<T: Element, A: Sums<T>> NullaryFnOnce for Sum<'_, T, A> {
                 step,
                 turn,
             }) => {
-                for (out, x) in rows {
-                    for i in (0..windows.start).chain(windows.end..count) {
+                // PERF: windows of the next row often follow as those of a row follow each other.
+                let are_joined = *windows == (0..count) && size * turn.len() == count * step;
+                let (len, windows) = match are_joined {
+                    true => (out.len(), 0..out.len()),
+                    false => (count, windows.clone()),
+                };
+                for (i, out) in out.chunks_exact_mut(len).enumerate() {
+                    let x = &x[(first + i) * size..][..len / count * size];
+                    for i in (0..windows.start).chain(windows.end..len) {
                         out[i] = one(x, i);
                     }
                     let (x, out) = (&x[*start..], &mut out[windows.clone()]);
@@ -608,7 +617,7 @@ impl<T: Element + PartialOrd> Largest<T> {
     }
 
     /// Writes the largest elements of windows of these, each at distances from a place `STEP` after that of the window
-    /// before it, and their positions. N of them are compared at a time, if there are as many.
+    /// before it, and their positions. Not more than N of them are compared at a time.
     #[inline(always)]
     fn of_windows<const STEP: usize, const N: usize>(
         &self,
@@ -617,9 +626,10 @@ impl<T: Element + PartialOrd> Largest<T> {
         out: &mut [T],
         at: &mut [i64],
     ) {
-        match out.len() < N {
-            true => self.of_some::<STEP, FEWEST>(start, taps, out, at),
-            false => self.of_some::<STEP, N>(start, taps, out, at),
+        match out.len() {
+            LANES.. if N == LANES => self.of_some::<STEP, LANES>(start, taps, out, at),
+            8.. if N == LANES => self.of_some::<STEP, 8>(start, taps, out, at),
+            _ => self.of_some::<STEP, FEWEST>(start, taps, out, at),
         }
     }
 
