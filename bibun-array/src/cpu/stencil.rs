@@ -189,11 +189,11 @@ where
             for_each_of(first, run, &mut |i, out| {
                 let planes = out.len() / written;
                 let mut x = &x[i * count * read..][..planes * read];
-                let [room, next] = &mut rooms;
+                let [mut room, mut next] = rooms.each_mut();
                 for step in others {
                     let made = planes * of_plane(step);
                     (step.sum)(0, x, &mut next[..made]);
-                    std::mem::swap(room, next);
+                    std::mem::swap(&mut room, &mut next);
                     x = &room[..made];
                 }
                 (last.sum)(0, x, out);
