@@ -135,7 +135,7 @@ fn convolutions_of_halves_round_once() {
                     &(w.clone(), b.clone()),
                 );
                 let second = grad(|x: &Variable| grad(loss, x).square().mean(..), &x);
-                let losses = layer(&x, &w, Some(&b)).square().sum(&[1, 2, 3]);
+                let losses = layer(&x, &w, Some(&b)).square().sum([1, 2, 3]);
                 let rows = [&w, &b].map(|each| per_example(&losses, each).rows());
                 let [of_w, of_b] = rows;
                 let (gw, gb) = gradients;
