@@ -163,6 +163,54 @@ fn convolutions_of_halves_round_once() {
 }
 
 #[test]
+fn norms_of_examples_of_halves_neither_overflow_nor_vanish() {
+    let pick = Variable::constant(Array::from([[0i64], [0]]));
+    type Losses = fn(&Variable, &Variable, &Variable) -> Variable;
+    let losses: [(&str, &[usize], Losses); 6] = [
+        ("linear", &[1, 1], |w, x, _| {
+            linear(x.reshape([2, 1]), w, None)
+        }),
+        ("matmul", &[1, 1], |w, x, _| x.reshape([2, 1]).matmul(w)),
+        ("product", &[1], |w, x, _| w * x.reshape([2, 1])),
+        ("conv2d", &[1, 1, 1, 1], |w, x, _| {
+            conv2d(
+                x,
+                w,
+                Variable::new(Array::ones([1], x.dtype())),
+                ConvOptions::new(),
+            )
+        }),
+        ("conv_transpose2d", &[1, 1, 1, 1], |w, x, _| {
+            conv_transpose2d(x, w, None, ConvTransposeOptions::new())
+        }),
+        ("take", &[3, 1], |w, x, pick| {
+            w.take(pick, 0) * x.reshape([2, 1, 1])
+        }),
+    ];
+    for dtype in HALVES {
+        for (name, shape, losses) in losses {
+            for scale in [400.0, 1e-4] {
+                let w = Variable::new(Array::ones(shape, dtype));
+                let x = Variable::constant(Array::full([2, 1, 1, 1], scale).cast(dtype));
+                let losses = losses(&w, &x, &pick).reshape([2, -1]).sum(1);
+                let examples = per_example(&losses, &w);
+                let norms = examples.norms();
+                assert_eq!(norms.dtype(), DType::F32, "{name} of {dtype}");
+                let sums = examples.clipped_sum(f64::INFINITY).cast(DType::F64).sum(..);
+                let clipped = examples.clipped_sum(scale / 2.0).cast(DType::F64).sum(..);
+                let close = |found: f64, expected: f64| (found / expected - 1.0).abs() < 0.01;
+                for norm in norms.to_vec::<f64>() {
+                    assert!(close(norm, scale), "{name} of {dtype}: {norm}");
+                }
+                let (sum, clipped) = (sums.item::<f64>(), clipped.item::<f64>());
+                assert!(close(sum, 2.0 * scale), "{name} of {dtype}: {sum}");
+                assert!(close(clipped, scale), "{name} of {dtype}: {clipped}");
+            }
+        }
+    }
+}
+
+#[test]
 fn any_integers_are_indices_and_classes() {
     let x = Variable::new(normal(&[4, 3], DType::F64));
     let table = Variable::new(normal(&[4, 2], DType::F64));

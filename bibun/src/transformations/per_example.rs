@@ -11,8 +11,8 @@ use crate::error::{Error, raise};
 use crate::examples::{ExampleCotangent, Examples, Matrices, OuterProduct, ProductForm};
 use crate::function::Spec;
 use crate::functions::{
-    batch_l2_norm_squared, concat, equal, matmul, maximum, reshape, slice, sqrt, square, sum,
-    swapaxes, take, where_,
+    batch_l2_norm_squared, concat, equal, matmul, maximum, ones_like, reshape, slice, sqrt, square,
+    sum, swapaxes, take, where_,
 };
 use crate::node::{Edge, HistoryEntry};
 use crate::per_example::{Part, pull_apart};
@@ -174,7 +174,7 @@ fn summed(scalar: &HistoryEntry) -> Option<(Edge, Spec)> {
 }
 
 /// Computes the factors `min(1, max_norm / norm)` by which gradients are clipped to a norm. The
-/// factor of a norm of 0 is 1. The factor of a norm that is not a number is 0, so that such an
+/// factor of a norm of 0 is 1, as are all if `max_norm` is ∞. The factor of a norm that is not a number is 0, so that such an
 /// example is left out.
 ///
 /// Shapes: norms any → the same.
@@ -187,7 +187,10 @@ fn summed(scalar: &HistoryEntry) -> Option<(Edge, Spec)> {
 #[must_use]
 #[track_caller]
 pub fn clip_factors(norms: &Variable, max_norm: f64) -> Variable {
-    let clipped = max_norm / maximum(norms, max_norm);
+    let clipped = match max_norm {
+        f64::INFINITY => ones_like(norms),
+        _ => max_norm / maximum(norms, max_norm),
+    };
     where_(equal(norms, norms), clipped, 0.0)
 }
 
@@ -370,6 +373,8 @@ impl<T: Tree> PerExample<'_, T> {
     /// let losses = Variable::constant([[3.0, 4.0], [0.1, 0.0]]).matmul(&w);
     /// let sum = per_example(&losses, &w).clipped_sum(1.0);
     /// assert_eq!(sum.to_vec::<f64>(), [0.6000000000000001 + 0.1, 0.8]);
+    /// let sum = per_example(&losses, &w).clipped_sum(f64::INFINITY);
+    /// assert_eq!(sum.to_vec::<f64>(), [3.1, 4.0]);
     /// ```
     #[must_use]
     #[track_caller]

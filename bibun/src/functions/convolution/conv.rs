@@ -62,7 +62,7 @@ macro_rules! convolutions {
         /// times the gy that it contributed to; `Σ gy` to b.
         ///
         /// # Panics
-        #[doc = concat!("Panics where [`", stringify!($conv), "`] does, if the padding removes everything, and if an output padding")]
+        #[doc = concat!("Panics where [`", stringify!($conv), "`] does, if the padding removes more than there is, and if an output padding")]
         /// is not less than the stride.
         ///
         /// Source: Zeiler, Krishnan, Taylor, Fergus, "Deconvolutional networks", CVPR 2010.
@@ -210,12 +210,9 @@ impl<const N: usize> Call<N> {
         let rule = ConvolutionProduct {
             convolution,
             made,
-            dtype: match self.b {
-                Some(_) => dtype.accumulator(),
-                None => dtype,
-            },
+            is_wide: self.b.is_some(),
         };
-        let sum = rule.dtype;
+        let sum = rule.dtype(dtype);
         let y = match made {
             ConvolutionPart::Input => Bilinear::of(rule, self.w, self.x),
             _ => Bilinear::of(rule, self.x, self.w),

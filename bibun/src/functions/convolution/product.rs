@@ -31,8 +31,8 @@ pub(super) const BY_WEIGHTS: [&str; 3] = ["conv1d_weights", "conv2d_weights", "c
 pub(super) struct ConvolutionProduct {
     pub(super) convolution: Convolution,
     pub(super) made: ConvolutionPart,
-    /// The dtype of the result: that of the factors, or their accumulator's if it is rounded later.
-    pub(super) dtype: DType,
+    /// Whether the result has the dtype of the factors' accumulator, because it is rounded later.
+    pub(super) is_wide: bool,
 }
 
 impl ConvolutionProduct {
@@ -42,9 +42,17 @@ impl ConvolutionProduct {
         let rule = Self {
             convolution: self.convolution.clone(),
             made,
-            dtype: a.dtype(),
+            is_wide: false,
         };
         Bilinear::of(rule, a, b)
+    }
+
+    /// Returns the dtype of the result for factors of this one.
+    pub(super) fn dtype(&self, factors: DType) -> DType {
+        match self.is_wide {
+            true => factors.accumulator(),
+            false => factors,
+        }
     }
 }
 
@@ -71,7 +79,10 @@ impl BilinearRule for ConvolutionProduct {
             let must_hold = format!("the shapes must be {first} and {second}, of one dtype");
             return Err(Mismatch::new(&[("a", a), ("b", b)], must_hold));
         }
-        Ok(Spec::new(self.convolution.shape(self.made, n), self.dtype))
+        Ok(Spec::new(
+            self.convolution.shape(self.made, n),
+            self.dtype(a.dtype),
+        ))
     }
 
     fn takes_complex(&self) -> bool {
@@ -79,7 +90,8 @@ impl BilinearRule for ConvolutionProduct {
     }
 
     fn forward(&self, a: Array, b: Array) -> Array {
-        let [a, b] = [a, b].map(|factor| factor.cast(self.dtype));
+        let dtype = self.dtype(a.dtype());
+        let [a, b] = [a, b].map(|factor| factor.cast(dtype));
         self.convolution.product(self.made, &a, &b)
     }
 
@@ -144,12 +156,11 @@ impl BilinearRule for ConvolutionProduct {
         if examples.axis() != 0 || self.made == ConvolutionPart::Weights {
             return [0, 1].map(|i| cx.needs(i).then_some(ExampleGradient::Unknown));
         }
-        let dtype = cx.input_spec(0).dtype;
-        let cotangent = cast(cotangent, dtype);
+        let cotangent = cast(cotangent, cx.input_spec(0).dtype);
         let by_weights = |flip: bool, x: Variable| {
             let rule = Self {
                 made: ConvolutionPart::Weights,
-                dtype,
+                is_wide: false,
                 ..self.clone()
             };
             let (x, gy) = (examples.of_each(&x), examples.of_each(&cotangent));
@@ -251,7 +262,7 @@ impl LinearRule for Patches {
         let rule = ConvolutionProduct {
             convolution,
             made: ConvolutionPart::Input,
-            dtype: x.dtype,
+            is_wide: false,
         };
         Bilinear::of(rule, Variable::constant(kernels), gy)
     }

@@ -249,7 +249,9 @@ impl Function for Pick {
         let rows = reshape(rows, x.shape.replaced(0, most).inserted(0, count));
         let indices = reshape(indices, [count, most]);
         let picking = self.0;
+        // The rows may be wider than x.
         let sum = move |indices: &Variable, rows: &Variable| {
+            let x = Spec::new(&x.shape, rows.dtype());
             picking.put(&x, indices.clone(), rows.clone())
         };
         let product = OuterProduct::new(ProductForm::Picked, indices, rows, sum);
