@@ -6,7 +6,7 @@ use bibun_array::{Given, Number};
 use super::rule::{ParameterStep, UpdateRule, rule};
 use super::rule_optimizer::RuleOptimizer;
 
-/// RMSprop: `v ← α v + (1 - α) gw²`, `w ← w - η gw / (√v + ε)`, from `v = 0`.
+/// RMSprop: `ms ← α ms + (1 - α) gw²`, `w ← w - η gw / (√ms + ε)`, from `ms = 0`, the mean of squares.
 ///
 /// ε is added to the root, as in PyTorch and Chainer; TensorFlow adds it under the root.
 ///
@@ -38,7 +38,8 @@ rule! {
 }
 
 impl UpdateRule<1, 4> for RmsPropRule {
-    const STATE: [&'static str; 1] = ["v"];
+    /// Not the `v` of rules with a velocity, whose state is none for this one.
+    const STATE: [&'static str; 1] = ["ms"];
 
     fn given(&self, step: &ParameterStep) -> [Given; 4] {
         [
@@ -54,10 +55,10 @@ impl UpdateRule<1, 4> for RmsPropRule {
     fn element<T: Float>(
         w: Number<T>,
         gw: Number<T>,
-        [v]: [Number<T>; 1],
+        [ms]: [Number<T>; 1],
         [rate, epsilon, alpha, rest]: [Number<T>; 4],
     ) -> (Number<T>, [Number<T>; 1]) {
-        let v = alpha * v + rest * gw * gw;
-        (w - rate * gw / (v.sqrt() + epsilon), [v])
+        let ms = alpha * ms + rest * gw * gw;
+        (w - rate * gw / (ms.sqrt() + epsilon), [ms])
     }
 }

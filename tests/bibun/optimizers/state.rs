@@ -174,6 +174,12 @@ fn states_of_others_are_refused_and_change_nothing() {
     let error = sgd.load_state(&adam.state()).unwrap_err();
     assert_eq!(error.unexpected.len(), 8);
     assert_eq!(error.unexpected[0], "parameters/0/weight/m");
+    // A mean of squares is no velocity.
+    let mut momentum = MomentumSgd::new(0.1, 0.9);
+    train(&mut momentum, &model(0), 0..2);
+    let error = RmsProp::new(0.1).load_state(&momentum.state()).unwrap_err();
+    assert_eq!(error.missing[0], "parameters/0/weight/ms");
+    assert_eq!(error.unexpected[0], "parameters/0/weight/v");
     let error = AmsGrad::new(0.1).load_state(&adam.state()).unwrap_err();
     assert_eq!(error.missing[0], "parameters/0/weight/largest");
     let mut state = adam.state();

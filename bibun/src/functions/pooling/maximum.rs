@@ -269,6 +269,18 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
             },
         )
         .input([2, 4, 2, 3], range.clone()),
+        // The only window is longer than the axis.
+        Sample::new(
+            "max_pool",
+            |x| {
+                vec![max_pool(
+                    &x[0],
+                    Pooling::new([6]).stride([3]).ceil_mode(true),
+                )]
+            },
+            |x| vec![largest_of(&x[0], [&[6], &[3], &[0], &[1]], &[1])],
+        )
+        .input([2, 4], range.clone()),
         Sample::new(
             "adaptive_max_pool",
             |x| vec![adaptive_max_pool(&x[0], [3, 2])],
@@ -399,5 +411,9 @@ mod tests {
         let one = Variable::new(Array::zeros([1], DType::F64));
         assert!(attempt(|| max_pool(&one, Pooling::new([2]).dilation(2).padding(1))).is_err());
         assert!(attempt(|| global_max_pool(&x)).is_err());
+        // Beyond the axis by as much as the stride.
+        let long = |stride: usize| Pooling::new([5]).stride([stride]).ceil_mode(true);
+        assert_eq!(max_pool(&x, long(3)).shape(), [2, 1]);
+        assert!(attempt(|| max_pool(&x, long(2))).is_err());
     }
 }

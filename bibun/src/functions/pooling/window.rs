@@ -155,8 +155,8 @@ impl Pooling {
         Self { dilation, ..self }
     }
 
-    /// Sets whether a last window may reach beyond the padding, if it begins before it; otherwise
-    /// elements at the end may be left out. Defaults to false.
+    /// Sets whether a last window may reach beyond the padding, if it begins before it and by less than the
+    /// stride; otherwise elements at the end may be left out. Defaults to false.
     #[must_use]
     pub fn ceil_mode(self, ceil_mode: bool) -> Self {
         Self { ceil_mode, ..self }
@@ -244,12 +244,14 @@ impl Pooling {
         let window = padding.window(0, size, kernel, stride, dilation);
         let [padding, _] = window.padding;
         let behind = padding.saturating_add(size);
-        let padded = window.padded(size);
-        let rest = padded.checked_sub(window.extent())?;
-        let count = match self.ceil_mode {
-            false => rest / stride + 1,
+        let (padded, extent) = (window.padded(size), window.extent());
+        let count = match (self.ceil_mode, padded.checked_sub(extent)) {
+            (false, rest) => rest? / stride + 1,
             // A window that would begin after the elements is left out.
-            true => (rest.div_ceil(stride) + 1).min(behind.div_ceil(stride)),
+            (true, Some(rest)) => (rest.div_ceil(stride) + 1).min(behind.div_ceil(stride)),
+            // The one window reaches beyond the padding, by less than it moves.
+            (true, None) if behind > 0 && extent - padded < stride => 1,
+            (true, None) => return None,
         };
         // Returns the number of positions of window `i` that come before `place`.
         let before = |i: usize, place: usize| {
