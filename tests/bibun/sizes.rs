@@ -22,6 +22,14 @@ fn refused<T>(call: impl FnOnce() -> T) -> Error {
     }
 }
 
+/// The same function, called on the same line.
+fn expect_same(found: (&str, &Location<'_>), expected: (&str, &Location<'_>)) {
+    let parts = |(name, place): (&str, &Location<'_>)| {
+        (name.to_owned(), place.file().to_owned(), place.line())
+    };
+    assert_eq!(parts(found), parts(expected));
+}
+
 /// Refused by its shape, with the name of the function and this line.
 #[track_caller]
 fn too_large<T>(name: &str, call: impl FnOnce() -> T) {
@@ -29,11 +37,7 @@ fn too_large<T>(name: &str, call: impl FnOnce() -> T) {
     match refused(call) {
         Error::Array(ArrayError::TooLarge {
             function, location, ..
-        }) => {
-            assert_eq!(function, name);
-            let (found, expected) = (location.line(), place.line());
-            assert_eq!((location.file(), found), (place.file(), expected), "{name}");
-        }
+        }) => expect_same((function, location), (name, place)),
         other => panic!("{other}"),
     }
 }
@@ -45,11 +49,7 @@ fn out_of_memory<T>(name: &str, call: impl FnOnce() -> T) {
     match refused(call) {
         Error::Array(ArrayError::OutOfMemory {
             function, location, ..
-        }) => {
-            assert_eq!(function, name);
-            let (found, expected) = (location.line(), place.line());
-            assert_eq!((location.file(), found), (place.file(), expected), "{name}");
-        }
+        }) => expect_same((function, location), (name, place)),
         other => panic!("{other}"),
     }
 }
