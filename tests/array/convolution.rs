@@ -61,6 +61,21 @@ fn cases() -> Vec<(usize, Convolution)> {
             2,
             convolution(1, [2, 3], &[(6, [2, 1, 4, 3, 1]), (7, [3, 2, 5, 6, 1])]),
         ),
+        // Steps longer than memory, which no kernel makes.
+        (
+            2,
+            convolution(
+                1,
+                [4, 3],
+                &[(11, [3, 1 << 40, 1, 0, 2]), (10, [2, 4, 0, 1, 1])],
+            ),
+        ),
+        (2, convolution(2, [3, 32], &[(9, [5, 1 << 40, 0, 2, 1]); 2])),
+        (2, convolution(3, [1, 1], &[(9, [5, 1 << 40, 0, 2, 1]); 2])),
+        (
+            3,
+            convolution(1, [20, 33], &[(9, [1, 1 << 40, 0, 0, 1]); 2]),
+        ),
         // Vectors of channels whose positions meet padding: many at the border, in several tiles and parts; such
         // that meet padding alone; steps and three axes.
         (2, convolution(1, [3, 32], &[(33, [5, 1, 2, 2, 1]); 2])),

@@ -1,6 +1,7 @@
 //! Compiled functions compute the bits of the functions themselves, and say what they cannot compute.
 
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
+use std::thread;
 
 use bibun::array::{Array, DType, Generator};
 use bibun::functions::{
@@ -323,6 +324,31 @@ fn a_captured_leaf_that_is_unfrozen_is_seen() {
     let f = compile(|x: &Variable| 2.0 * x.sum(0).broadcast_to(x.shape())).limit(1);
     assert!(attempt(|| f.call(&Variable::constant(1.0))).is_err());
     assert_eq!((f.call(&x).size(), f.traces()), (2, 1));
+}
+
+/// Threads that trace the same at once get one program, and none of them exceeds the limit.
+#[test]
+fn threads_trace_a_function_once() {
+    let both_trace = Barrier::new(2);
+    let f = compile(move |x: &Variable| {
+        both_trace.wait();
+        2.0 * x
+    });
+    let f = f.limit(1);
+    let x = Array::from([1.0, 2.0]);
+    let call = || f.call(&Variable::constant(x.clone())).to_vec::<f64>();
+    let results = thread::scope(|scope| {
+        let calls = [scope.spawn(call), scope.spawn(call)];
+        calls.map(|call| call.join().expect("no call fails"))
+    });
+    assert_eq!((results, f.traces()), ([(); 2].map(|()| vec![2.0, 4.0]), 1));
+    let (other, error) = (Variable::constant(1.0), "trace 2 of at most 1");
+    assert!(
+        attempt(|| f.call(&other))
+            .unwrap_err()
+            .to_string()
+            .contains(error)
+    );
 }
 
 #[test]

@@ -43,7 +43,7 @@ use gradient::Gradient;
 pub(super) use memory::Scratch;
 use memory::Unit;
 pub(super) use patches::patches;
-use pointwise::{is_product, joined, pointwise};
+use pointwise::{is_product, pointwise, simplified};
 pub(crate) use rows::ConvolutionRows;
 pub(super) use rows::Weights;
 use thin::is_thin;
@@ -83,7 +83,7 @@ fn product<T: Float>(
     if [shape.size(), a.size(), b.size()].contains(&0) {
         return Array::zeros(shape, T::DTYPE);
     }
-    let convolution = &*joined(convolution);
+    let convolution = &simplified(convolution);
     if is_product(convolution) {
         return pointwise::<T>(convolution, made, a, b, n).reshape(shape);
     }

@@ -1,7 +1,5 @@
 //! Convolutions whose kernels have one element: products of matrices.
 
-use std::borrow::Cow;
-
 use super::super::matmul::sum_of_products;
 use super::super::tile::Float;
 use crate::convolution::{Convolution, ConvolutionPart, Window};
@@ -17,21 +15,35 @@ const POINT: Window = Window {
 /// The sizes from which on matrices are worth a product.
 const MATRIX: usize = 16;
 
-/// Joins the axes of a convolution into one where kernels have one element.
-pub(super) fn joined(convolution: &Convolution) -> Cow<'_, Convolution> {
+/// Returns a convolution of the same numbers in memory without steps that no kernel makes, and of one axis
+/// where kernels have one element.
+pub(super) fn simplified(convolution: &Convolution) -> Convolution {
+    let windows = convolution.sizes.iter().zip(&convolution.windows);
+    let windows = windows.map(|(&size, window)| match window.positions(size) {
+        // Memory is laid out in steps, and a step may be far longer than the axis.
+        Some(1) => Window {
+            stride: window.padded(size) - window.extent() + 1,
+            ..*window
+        },
+        _ => *window,
+    });
+    let same = Convolution {
+        windows: windows.collect(),
+        ..convolution.clone()
+    };
     let plain = |window: &Window| {
         Window {
             dilation: 1,
             ..*window
         } == POINT
     };
-    match convolution.windows.iter().all(plain) {
-        true => Cow::Owned(Convolution {
-            sizes: [convolution.sizes.size()].into(),
+    match same.windows.iter().all(plain) {
+        true => Convolution {
+            sizes: [same.sizes.size()].into(),
             windows: [POINT].into_iter().collect(),
-            ..*convolution
-        }),
-        false => Cow::Borrowed(convolution),
+            ..same
+        },
+        false => same,
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use super::channels::packed;
 use super::correlation::Correlation;
 use super::memory::{Scratch, Unit};
-use super::pointwise::{is_product, joined};
+use super::pointwise::{is_product, simplified};
 use super::{Convolution, ConvolutionPart, dense};
 use crate::cpu::matmul::{Matrix, MatrixProduct};
 use crate::cpu::tile::Float;
@@ -50,7 +50,7 @@ impl ConvolutionRows {
             return None;
         }
         let unit = with_float!(dtype, T => Unit::of::<T>());
-        let convolution = joined(convolution).into_owned();
+        let convolution = simplified(convolution);
         let sizes = |part| convolution.shape(part, n).size();
         let weights = sizes(ConvolutionPart::Weights);
         let others = [ConvolutionPart::Input, ConvolutionPart::Output].map(sizes);

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use super::super::derived::{
 };
 use super::back::{Back, Terms};
 use super::partial::{Differentiable, Ran};
+use super::programs::{Counts, Programs};
 use super::shown::Shown;
 use crate::apply;
 use crate::batch::Batched;
@@ -69,34 +70,18 @@ pub(super) struct Core {
     forward: Arc<Forward>,
     /// Whether it runs again what has run before, so that buffers have been changed already.
     pub(super) runs_again: bool,
-    traced: Mutex<Vec<Arc<Traced>>>,
+    traced: Programs<Arc<Traced>, PROGRAMS>,
     /// The compiled functions that are its rules.
     rules: Mutex<HashMap<RuleKey, Arc<Core>>>,
     /// The programs whose gradients may be asked for.
-    differentiable: Mutex<Vec<Arc<Differentiable>>>,
+    differentiable: Programs<Arc<Differentiable>, PROGRAMS>,
     /// Whether gradients were asked for whose own gradients may be asked for.
     is_differentiated_again: AtomicBool,
     /// Whether no program can do what it does.
     is_untraceable: AtomicBool,
-    counts: Arc<Counts>,
+    pub(super) counts: Arc<Counts>,
     /// The names of the inputs, as far as they have some.
     names: Arc<[String]>,
-}
-
-/// The number of traces so far, and the most that are allowed.
-#[derive(Debug)]
-pub(super) struct Counts {
-    pub(super) traces: AtomicUsize,
-    pub(super) limit: AtomicUsize,
-}
-
-impl Counts {
-    pub(super) fn unlimited() -> Arc<Self> {
-        Arc::new(Self {
-            traces: AtomicUsize::new(0),
-            limit: AtomicUsize::new(usize::MAX),
-        })
-    }
 }
 
 /// What a rule depends on beside the shapes of its inputs.
@@ -285,9 +270,9 @@ impl Core {
         Self {
             forward,
             runs_again: false,
-            traced: Mutex::default(),
+            traced: Programs::default(),
             rules: Mutex::default(),
-            differentiable: Mutex::default(),
+            differentiable: Programs::default(),
             is_differentiated_again: AtomicBool::new(false),
             is_untraceable: AtomicBool::new(false),
             counts,
@@ -313,15 +298,6 @@ impl Core {
         Arc::clone(lock(&self.rules).entry(key).or_insert_with(make))
     }
 
-    /// The program for these inputs, if there is one.
-    fn known(&self, inputs: &[Array], leaves: &[bool]) -> Option<Arc<Traced>> {
-        let mut traced = lock(&self.traced);
-        let fits = |one: &Arc<Traced>| one.fits(inputs, leaves);
-        let known = traced.iter().rposition(fits)?;
-        traced[known..].rotate_left(1);
-        traced.last().cloned()
-    }
-
     /// Runs the program for inputs without history, if there is one and it sees nothing else. Returns the
     /// outputs and the program.
     // PERF: such a call needs no scopes and leaves no history, which cost more than a few numbers.
@@ -330,9 +306,10 @@ impl Core {
         if is_another_device() || !inputs.iter().all(is_here) {
             return None;
         }
-        let traced = self
-            .known(&inputs, &[])
-            .filter(|traced| traced.sees_nothing)?;
+        let traced = self.traced.get(|one| one.fits(&inputs, &[]))?;
+        if !traced.sees_nothing {
+            return None;
+        }
         Some((traced.program.run(inputs), traced))
     }
 
@@ -346,20 +323,12 @@ impl Core {
     /// The program for these inputs, which is traced if there is none. The function sees some of them as
     /// `leaves`, so that it can ask for gradients by them.
     fn program(&self, inputs: &[Array], leaves: &[bool], scopes: &Scopes) -> Arc<Traced> {
-        if let Some(known) = self.known(inputs, leaves) {
-            return known;
-        }
-        let signature = Signature::of(inputs, leaves);
-        let made = self.tracing(&signature.inputs.clone(), || {
-            trace(&*self.forward, inputs, scopes, signature, self.runs_again)
-        });
-        let made = Arc::new(made);
-        let mut traced = lock(&self.traced);
-        if traced.len() == PROGRAMS {
-            traced.remove(0);
-        }
-        traced.push(Arc::clone(&made));
-        made
+        let fits = |one: &Arc<Traced>| one.fits(inputs, leaves);
+        (self.traced).get_or_trace(&self.counts, inputs, fits, || {
+            let signature = Signature::of(inputs, leaves);
+            let traced = trace(&*self.forward, inputs, scopes, signature, self.runs_again);
+            Arc::new(traced)
+        })
     }
 
     /// The program for these inputs of the results, and of what a gradient by the `wanted` inputs needs, or of
@@ -373,66 +342,22 @@ impl Core {
     ) -> Arc<Differentiable> {
         let again = self.is_differentiated_again.load(Ordering::Relaxed);
         let with_gradient = with_gradient && !again;
-        {
-            let mut known = lock(&self.differentiable);
-            let fits = |one: &Arc<Differentiable>| {
-                one.wanted == wanted
-                    && (with_gradient || one.gradient.is_none())
-                    && one.traced.fits(inputs, &[])
-            };
-            if let Some(i) = known.iter().rposition(fits) {
-                known[i..].rotate_left(1);
-                return Arc::clone(&known[known.len() - 1]);
-            }
-        }
-        let signature = Signature::of(inputs, &[]);
-        let made = self.tracing(&signature.inputs.clone(), || {
-            Differentiable::trace(self, wanted, with_gradient, inputs, scopes, signature)
-        });
-        let made = Arc::new(made);
-        let mut known = lock(&self.differentiable);
-        if known.len() == PROGRAMS {
-            known.remove(0);
-        }
-        known.push(Arc::clone(&made));
-        made
+        let fits = |one: &Arc<Differentiable>| {
+            one.wanted == wanted
+                && (with_gradient || one.gradient.is_none())
+                && one.traced.fits(inputs, &[])
+        };
+        (self.differentiable).get_or_trace(&self.counts, inputs, fits, || {
+            let signature = Signature::of(inputs, &[]);
+            let traced =
+                Differentiable::trace(self, wanted, with_gradient, inputs, scopes, signature);
+            Arc::new(traced)
+        })
     }
 
     /// Computes the function itself.
     pub(super) fn compute(&self, inputs: &[Variable]) -> Vec<Variable> {
         (self.forward)(inputs)
-    }
-
-    /// Counts one more trace, unless it fails.
-    pub(super) fn tracing<T>(&self, inputs: &[InputSpec], trace: impl FnOnce() -> T) -> T {
-        /// A trace that fails leaves no program.
-        struct Failed<'a>(Option<&'a Counts>);
-        impl Drop for Failed<'_> {
-            fn drop(&mut self) {
-                if let Some(counts) = self.0 {
-                    counts.traces.fetch_sub(1, Ordering::Relaxed);
-                }
-            }
-        }
-        let traces = self.counts.traces.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut failed = Failed(Some(&self.counts));
-        let limit = self.counts.limit.load(Ordering::Relaxed);
-        if traces > limit {
-            let specs: Vec<String> = inputs
-                .iter()
-                .map(|(shape, dtype, ..)| format!("{dtype} {shape}"))
-                .collect();
-            let what = format!(
-                "trace {traces} of at most {limit}, for inputs {}: each list of shapes, \
-                 dtypes, strides and plain fields is traced once, so call it with the same ones, or \
-                 raise the limit",
-                specs.join(", ")
-            );
-            raise(Error::argument("compile", what));
-        }
-        let made = trace();
-        failed.0 = None;
-        made
     }
 
     /// The programs of the function and of its rules that were used last, to be shown.
@@ -443,14 +368,14 @@ impl Core {
     }
 
     fn list_programs(&self, key: Option<&str>, programs: &mut Vec<Shown>) {
-        if let Some(traced) = lock(&self.traced).last().cloned() {
+        if let Some(traced) = self.traced.last() {
             programs.push(traced.shown(key, &self.names));
         }
         let of = |what: &str| match key {
             None => what.to_owned(),
             Some(key) => format!("{what} of the {key}"),
         };
-        let mut differentiable = lock(&self.differentiable).last().cloned();
+        let mut differentiable = self.differentiable.last();
         let mut what = "value";
         while let Some(own) = differentiable {
             let title = match own.gradient {

@@ -7,6 +7,7 @@ mod loss;
 #[cfg(feature = "pictures")]
 mod page;
 mod partial;
+mod programs;
 mod shown;
 mod structure;
 
@@ -18,9 +19,10 @@ use std::sync::{Arc, Mutex};
 
 use bibun_array::{Array, is_traced};
 
-use self::function::{CompiledCall, Core, Counts, Form, Forward, note};
+use self::function::{CompiledCall, Core, Form, Forward, note};
 #[cfg(feature = "training")]
 pub(crate) use self::loss::LossPrograms;
+use self::programs::Counts;
 use self::shown::{Shown, Text};
 use self::structure::Structure;
 use super::derived::shared_array;
@@ -79,7 +81,7 @@ where
     Compiled {
         function: Arc::new(f),
         structures: Mutex::default(),
-        counts: Counts::unlimited(),
+        counts: Arc::default(),
     }
 }
 
@@ -88,7 +90,7 @@ const STRUCTURES: usize = 32;
 
 /// Returns the same function of lists, run as a program.
 pub(super) fn compiled(forward: Arc<Forward>) -> Arc<Forward> {
-    let core = Arc::new(Core::new(forward, Counts::unlimited()));
+    let core = Arc::new(Core::new(forward, Arc::default()));
     Arc::new(move |inputs| CompiledCall::call(&core, inputs.to_vec(), caller()).0)
 }
 
@@ -185,27 +187,32 @@ where
 
     /// The function in terms of the leaves of `x`, and these.
     fn core(&self, x: &A) -> (Arc<Core>, Vec<Variable>) {
-        // No lock is held while a Tree is walked.
-        let known = Arc::clone(&lock(&self.structures));
-        let mut found = known.iter().rev();
-        let found = found.find_map(|known| Some((&known.1, known.0.inputs(x)?)));
-        if let Some((core, inputs)) = found {
-            return (Arc::clone(core), inputs);
+        loop {
+            // No lock is held while a Tree is walked.
+            let known = Arc::clone(&lock(&self.structures));
+            let mut found = known.iter().rev();
+            let found = found.find_map(|known| Some((&known.1, known.0.inputs(x)?)));
+            if let Some((core, inputs)) = found {
+                return (Arc::clone(core), inputs);
+            }
+            let (structure, inputs, argument) = Argument::of(x);
+            let names = argument.names();
+            let function = Arc::clone(&self.function);
+            let forward = move |inputs: &[Variable]| noted(&function(&argument.with(inputs)));
+            let core = Core::new(Arc::new(forward), Arc::clone(&self.counts));
+            let core = Arc::new(core.with_names(names));
+            let mut structures = lock(&self.structures);
+            // Another thread may have added the same.
+            if !Arc::ptr_eq(&structures, &known) {
+                continue;
+            }
+            let all = Arc::make_mut(&mut structures);
+            if all.len() == STRUCTURES {
+                all.remove(0);
+            }
+            all.push(Arc::new((structure, Arc::clone(&core))));
+            return (core, inputs);
         }
-        let (structure, inputs, argument) = Argument::of(x);
-        let names = argument.names();
-        let function = Arc::clone(&self.function);
-        let forward = move |inputs: &[Variable]| noted(&function(&argument.with(inputs)));
-        let core = Core::new(Arc::new(forward), Arc::clone(&self.counts));
-        let core = Arc::new(core.with_names(names));
-        let added = (structure, Arc::clone(&core));
-        let mut structures = lock(&self.structures);
-        let all = Arc::make_mut(&mut structures);
-        if all.len() == STRUCTURES {
-            all.remove(0);
-        }
-        all.push(Arc::new(added));
-        (core, inputs)
     }
 
     /// Returns how often the function, or one of its derivatives, has been traced so far.

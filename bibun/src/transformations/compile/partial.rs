@@ -1,7 +1,7 @@
 //! Calls whose gradient may be asked for. The function is one recording; the ways back from its results are
 //! others, which go on from there. The first program also returns the values that they need.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bibun_array::{Array, Cut, Draws, Tracer, undrawn};
 use rustc_hash::FxHashSet;
@@ -9,9 +9,9 @@ use rustc_hash::FxHashSet;
 use super::super::derived::watched;
 use super::back::{Back, Term, Terms};
 use super::function::{Core, InputSpec, Signature, Trace, Traced, noting, record, spec};
+use super::programs::Programs;
 use crate::error::attempt;
 use crate::functions::ones_like;
-use crate::locks::lock;
 use crate::node::Edge;
 use crate::scope;
 use crate::surroundings::{self, Scopes};
@@ -57,9 +57,9 @@ struct Ways {
     /// The traced inputs of the program, and the values that are kept.
     given: Vec<Array>,
     kept: Vec<Array>,
-    pulled: Mutex<Vec<Known<Arc<Traced>>>>,
+    pulled: Programs<Arc<Known<Traced>>, PULLBACKS>,
     /// The ways back whose own gradients may be asked for.
-    differentiable: Mutex<Vec<Known<Arc<Differentiable>>>>,
+    differentiable: Programs<Arc<Known<Differentiable>>, PULLBACKS>,
 }
 
 /// What is known for a way back and its cotangents, and in the second case for the inputs that have history;
@@ -68,7 +68,7 @@ struct Known<T> {
     back: Back,
     cotangents: Vec<InputSpec>,
     wanted: Vec<bool>,
-    made: Option<T>,
+    made: Option<Arc<T>>,
 }
 
 /// A run of a program whose gradient may be asked for.
@@ -171,9 +171,8 @@ impl Differentiable {
         cotangents: &[Array],
     ) -> Option<Arc<Traced>> {
         let ways = self.ways_of(back)?;
-        known(&ways.pulled, back, cotangents, &[], || {
-            let specs: Vec<InputSpec> = cotangents.iter().map(spec).collect();
-            core.tracing(&specs, || ways.pulled(back, cotangents).map(Arc::new))
+        Known::get_or_trace(&ways.pulled, core, back, cotangents, &[], || {
+            ways.pulled(back, cotangents)
         })
     }
 
@@ -191,11 +190,8 @@ impl Differentiable {
         if !wanted.starts_with(&self.wanted) {
             return None;
         }
-        known(&ways.differentiable, back, cotangents, wanted, || {
-            let specs: Vec<InputSpec> = cotangents.iter().map(spec).collect();
-            core.tracing(&specs, || {
-                ways.differentiable(back, cotangents, wanted).map(Arc::new)
-            })
+        Known::get_or_trace(&ways.differentiable, core, back, cotangents, wanted, || {
+            ways.differentiable(back, cotangents, wanted)
         })
     }
 
@@ -214,8 +210,7 @@ impl Differentiable {
             None => "gradient",
             Some(_) => "gradients of examples",
         };
-        let pulled = lock(&ways.pulled);
-        let last = pulled.iter().rev().find_map(|known| {
+        let last = ways.pulled.find_last(|known| {
             let traced = Arc::clone(known.made.as_ref()?);
             Some((title(&known.back), traced))
         });
@@ -225,42 +220,34 @@ impl Differentiable {
     /// The last of the ways back whose own gradients were asked for.
     pub(super) fn latest(&self) -> Option<Arc<Self>> {
         let ways = self.ways.as_ref()?;
-        let known = lock(&ways.differentiable);
-        known.iter().rev().find_map(|known| known.made.clone())
+        ways.differentiable.find_last(|known| known.made.clone())
     }
 }
 
-/// Returns what is known for these, or else what `make` returns, which is then known.
-fn known<T: Clone>(
-    all: &Mutex<Vec<Known<T>>>,
-    back: &Back,
-    cotangents: &[Array],
-    wanted: &[bool],
-    make: impl FnOnce() -> Option<T>,
-) -> Option<T> {
-    let cotangents: Vec<InputSpec> = cotangents.iter().map(spec).collect();
-    {
-        let mut all = lock(all);
-        let is_it = |known: &Known<T>| {
-            known.back == *back && known.cotangents == cotangents && known.wanted == wanted
+impl<T> Known<T> {
+    /// The program for these, which is traced if there is none.
+    fn get_or_trace(
+        all: &Programs<Arc<Self>, PULLBACKS>,
+        core: &Core,
+        back: &Back,
+        cotangents: &[Array],
+        wanted: &[bool],
+        trace: impl FnOnce() -> Option<T>,
+    ) -> Option<Arc<T>> {
+        let specs: Vec<InputSpec> = cotangents.iter().map(spec).collect();
+        let fits = |known: &Arc<Self>| {
+            known.back == *back && known.cotangents == specs && known.wanted == wanted
         };
-        if let Some(i) = all.iter().rposition(is_it) {
-            all[i..].rotate_left(1);
-            return all[all.len() - 1].made.clone();
-        }
+        let known = all.get_or_trace(&core.counts, cotangents, fits, || {
+            Arc::new(Self {
+                made: trace().map(Arc::new),
+                back: back.clone(),
+                cotangents: specs.clone(),
+                wanted: wanted.to_vec(),
+            })
+        });
+        known.made.clone()
     }
-    let made = make();
-    let mut all = lock(all);
-    if all.len() == PULLBACKS {
-        all.remove(0);
-    }
-    all.push(Known {
-        back: back.clone(),
-        cotangents,
-        wanted: wanted.to_vec(),
-        made: made.clone(),
-    });
-    made
 }
 
 /// Returns the inputs that are wanted as Variables of this generation, and all edges.
@@ -291,8 +278,8 @@ impl Ways {
             inputs,
             given,
             kept: Vec::new(),
-            pulled: Mutex::default(),
-            differentiable: Mutex::default(),
+            pulled: Programs::default(),
+            differentiable: Programs::default(),
         }
     }
 
