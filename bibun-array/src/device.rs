@@ -27,8 +27,8 @@ pub trait Memory: Any + Send + Sync + fmt::Debug {
     fn bytes(&self) -> usize;
 }
 
-/// The error to raise for an element that is not allowed, made from that element.
-pub type Complaint = Arc<dyn Fn(i64) -> Error + Send + Sync>;
+/// The error to raise for an element that is not allowed, made from its position in row-major order and that element.
+pub type Complaint = Arc<dyn Fn(usize, i64) -> Error + Send + Sync>;
 
 /// A reduction over axes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

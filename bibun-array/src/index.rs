@@ -223,8 +223,8 @@ impl Array {
     }
 
     /// Checks that all elements, of `i64`, are within `bounds`. If one is not, raises an error with
-    /// the description that `what` makes from the first such element: at once, or, if the device
-    /// does not wait, when elements are next read from it.
+    /// the description that `what` makes from the first such element, and its position in row-major
+    /// order: at once, or, if the device does not wait, when elements are next read from it.
     ///
     /// # Panics
     /// Panics if an element is out of bounds, or the dtype is not `i64`.
@@ -235,7 +235,8 @@ impl Array {
     /// let what = |class| format!("there is no class {class}");
     /// let refused: Result<(), Error> =
     ///     attempt(|| classes.expect_between("loss", 0..3, what));
-    /// assert!(refused.unwrap_err().to_string().starts_with("loss: there is no class 7"));
+    /// let refused = refused.unwrap_err().to_string();
+    /// assert!(refused.starts_with("loss: there is no class 7; it is element 1"));
     /// ```
     #[track_caller]
     pub fn expect_between(
@@ -385,9 +386,9 @@ fn complaint(
     what: impl Fn(i64) -> String + Send + Sync + 'static,
 ) -> Complaint {
     let (location, user) = (crate::caller(), user_of(function));
-    Arc::new(move |element| Error::Invalid {
+    Arc::new(move |position, element| Error::Invalid {
         function,
-        what: what(element) + &user,
+        what: format!("{}; it is element {position}{user}", what(element)),
         location,
     })
 }

@@ -17,7 +17,7 @@ use crate::node::Key;
 #[non_exhaustive]
 pub enum Error {
     /// The inputs of a function do not fit together.
-    #[error("{function}: shapes do not fit: {what}, called at {location}")]
+    #[error("{function}: inputs do not fit: {what}, called at {location}")]
     Mismatch {
         /// The function's name.
         function: &'static str,

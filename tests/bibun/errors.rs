@@ -51,7 +51,7 @@ fn leaf(elements: &[f64]) -> Variable {
 #[test]
 fn shapes_that_do_not_fit() {
     let (a, b) = (leaf(&[1.0, 2.0]), leaf(&[1.0, 2.0, 3.0]));
-    let message = "add: shapes do not fit: a = [2] f64, b = [3] f64 \
+    let message = "add: inputs do not fit: a = [2] f64, b = [3] f64 \
                    (sizes must be equal or 1, counted from the last axis), called at {here}";
     let error = raises!(&a + &b, message);
     assert!(matches!(
@@ -61,11 +61,11 @@ fn shapes_that_do_not_fit() {
             ..
         }
     ));
-    let message = "reshape: shapes do not fit: x = [3] f64 \
+    let message = "reshape: inputs do not fit: x = [3] f64 \
                    (the sizes differ: x [3] and shape [2, 2]), called at {here}";
     raises!(reshape(&b, [2, 2]), message);
     raises!(b.reshape([2, 2]), message);
-    let message = "broadcast_to: shapes do not fit: x = [2] f64 \
+    let message = "broadcast_to: inputs do not fit: x = [2] f64 \
                    (it cannot be repeated to the shape [3]), called at {here}";
     raises!(broadcast_to(&a, 3), message);
 }
@@ -530,7 +530,7 @@ fn errors_inside_of_rules() {
     let error = attempt(|| y.sum(..).backward()).expect_err("an error");
     let start = format!(
         "in the gradient of double, which was called at {location}: \
-         multiply: shapes do not fit: a = [2, 2] f64, b = [3] f64"
+         multiply: inputs do not fit: a = [2, 2] f64, b = [3] f64"
     );
     assert!(without_columns(&error).starts_with(&start), "{error}");
 }

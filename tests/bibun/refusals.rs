@@ -1329,7 +1329,7 @@ fn errors_in_models_name_the_layer_and_the_users_line() {
     assert!(
         error
             .to_string()
-            .starts_with("in encoder/1/linear: linear: shapes do not fit"),
+            .starts_with("in encoder/1/linear: linear: inputs do not fit"),
         "{error}"
     );
     assert_eq!(line_of(&error), IN_BLOCK);

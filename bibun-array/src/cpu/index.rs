@@ -77,8 +77,9 @@ pub(super) fn check(x: &Array, bounds: Range<i64>, complaint: Complaint) {
 /// of them is not.
 #[cold]
 fn complain(elements: &[i64], bounds: &Range<i64>, complaint: &Complaint) -> ! {
-    let outside = elements.iter().find(|x| !bounds.contains(x));
-    raise(complaint(*outside.expect("there is one")))
+    let outside = elements.iter().position(|x| !bounds.contains(x));
+    let position = outside.expect("there is one");
+    raise(complaint(position, elements[position]))
 }
 
 /// Whether any element is out of bounds.

@@ -9,8 +9,16 @@ use crate::reverse::gradients;
 use crate::transformations::{PerExample, per_example};
 use crate::variable::Variable;
 
-/// The difference allowed between two ways of computing the same values.
-const ROUNDING: f64 = 1e-10;
+/// Returns the difference allowed between two ways of computing the same values of these arguments, as a fraction
+/// of the largest.
+fn rounding(arguments: &[Argument]) -> f64 {
+    let of_each = arguments.iter().map(|x| match x.value.dtype() {
+        DType::F16 => 2f64.powi(-8),
+        DType::BF16 => 2f64.powi(-5),
+        _ => 1e-10,
+    });
+    of_each.fold(0.0, f64::max)
+}
 
 /// Compares the gradients of the per-example walk, for examples along `axis` of each output of `f`,
 /// with those of one loss at a time: the rows, and all results that are computed without them. A
@@ -22,6 +30,7 @@ pub(crate) fn check_examples(
     generator: &mut Generator,
 ) -> Result<(), GradientError> {
     let failed = |source| GradientError::Failed { order: 1, source };
+    let rounding = rounding(arguments);
     let leaves: Vec<Variable> = (arguments.iter())
         .map(|argument| Variable::new(argument.value.clone()))
         .collect();
@@ -53,7 +62,16 @@ pub(crate) fn check_examples(
                 }
             }
             Err(source) => return Err(failed(source)),
-            Ok(found) => compare("rows", arguments, &found, &expected)?,
+            Ok(found) => {
+                for (found, expected) in found.iter().zip(&expected) {
+                    let (found, expected) = (found.dtype(), expected.dtype());
+                    if found != expected {
+                        let what = format!("the rows are {found}, one gradient is {expected}");
+                        return Err(failed(Error::argument("per_example", what)));
+                    }
+                }
+                compare("rows", arguments, rounding, &found, &expected)?;
+            }
         }
         let factors = normal_like(&[losses.detach()], generator).remove(0);
         let direction = normal_like(&leaves, generator);
@@ -61,13 +79,13 @@ pub(crate) fn check_examples(
         let references = of_rows(&expected, &factors.array(), &direction);
         for ((what, found), expected) in all.map_err(failed)?.into_iter().zip(references) {
             match found {
-                Summary::Each(found) => compare(what, arguments, &found, &expected)?,
+                Summary::Each(found) => compare(what, arguments, rounding, &found, &expected)?,
                 Summary::One(found) => {
                     let all = [Argument {
                         name: "all inputs".into(),
                         value: found.array(),
                     }];
-                    compare(what, &all, &[found], &expected)?;
+                    compare(what, &all, rounding, &[found], &expected)?;
                 }
             }
         }
@@ -100,7 +118,7 @@ fn loop_over(losses: &Variable, leaves: &[Variable]) -> Vec<Array> {
     let row = |i: usize| -> Array {
         let rows: Vec<&Array> = rows.iter().map(|row| &row[i]).collect();
         match rows.is_empty() {
-            true => Array::zeros(leaves[i].shape().inserted(0, 0), DType::F64),
+            true => Array::zeros(leaves[i].shape().inserted(0, 0), leaves[i].dtype()),
             false => stack(&rows, 0),
         }
     };
@@ -152,6 +170,9 @@ fn summaries(
 /// Computes the same results from rows.
 fn of_rows(rows: &[Array], factors: &Array, direction: &[Variable]) -> Vec<Vec<Array>> {
     let count = factors.size();
+    let wide = |x: &Array| x.cast(DType::F64);
+    let rows: Vec<Array> = rows.iter().map(wide).collect();
+    let factors = wide(factors);
     let flat: Vec<Array> = rows
         .iter()
         .map(|rows| rows.reshape([count, rows.shape()[1..].iter().product()]))
@@ -165,7 +186,7 @@ fn of_rows(rows: &[Array], factors: &Array, direction: &[Variable]) -> Vec<Vec<A
     let of_flat = |f: &dyn Fn(&Array) -> Array| total(flat.iter().map(f).collect());
     let squares: Vec<Array> = flat.iter().map(|x| square(x).sum(1)).collect();
     let dots = flat.iter().zip(direction);
-    let dots = dots.map(|(x, v)| bibun_array::matmul(x, &v.array().reshape(v.size())));
+    let dots = dots.map(|(x, v)| bibun_array::matmul(x, &wide(&v.array()).reshape(v.size())));
     let weighted = |x: &Array| {
         let mut along = vec![1; x.rank()];
         along[0] = count;
@@ -192,14 +213,18 @@ fn of_rows(rows: &[Array], factors: &Array, direction: &[Variable]) -> Vec<Vec<A
 fn compare(
     what: &'static str,
     arguments: &[Argument],
+    rounding: f64,
     found: &[Variable],
     expected: &[Array],
 ) -> Result<(), GradientError> {
     for ((argument, found), expected) in arguments.iter().zip(found).zip(expected) {
         let (shape, values) = (found.shape(), found.to_vec::<f64>());
-        let reference = expected.to_vec::<f64>();
-        let largest = reference.iter().fold(1.0f64, |size, x| size.max(x.abs()));
-        let same = |a: f64, b: f64| (a - b).abs() <= ROUNDING * largest || a.is_nan() && b.is_nan();
+        // What is beyond the range of the dtype is infinite.
+        let reference = expected.cast(found.dtype()).to_vec::<f64>();
+        let finite = reference.iter().filter(|x| x.is_finite());
+        let largest = finite.fold(1.0f64, |size, x| size.max(x.abs()));
+        let allowed = largest * rounding;
+        let same = |a: f64, b: f64| a == b || (a - b).abs() <= allowed || a.is_nan() && b.is_nan();
         let wrong = values
             .iter()
             .zip(&reference)

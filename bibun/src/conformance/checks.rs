@@ -610,6 +610,23 @@ pub(super) fn examples(sample: &Sample) -> Verdict {
     })
 }
 
+/// Checks the same in 16-bit floats, which the walk computes wider and rounds.
+pub(super) fn examples_of_halves(sample: &Sample) -> Verdict {
+    differentiated(sample, 1, |map, generator| {
+        for dtype in [DType::F16, DType::BF16] {
+            let inputs = map.point.iter().enumerate();
+            let arguments = inputs.map(|(i, x)| Argument {
+                name: format!("input {i}"),
+                value: x.cast(dtype),
+            });
+            let arguments: Vec<Argument> = arguments.collect();
+            check_examples(&*map.call, &arguments, 0, generator)
+                .map_err(|wrong| format!("examples in {dtype}: {wrong}"))?;
+        }
+        Ok(())
+    })
+}
+
 // ----- programs
 
 /// The samples that cannot be traced: they draw random numbers, have steps whose shapes are known from

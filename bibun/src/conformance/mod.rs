@@ -104,6 +104,7 @@ tests! {
     vmap_of_derivatives,
     gradients_of_vmap,
     examples,
+    examples_of_halves,
     layouts,
     shapes,
     special_points,

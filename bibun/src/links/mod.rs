@@ -104,7 +104,7 @@ pub trait Link: Chain + MapLink + Send + Sync {
     /// let model = Sequential::new().then(Linear::new(4, 8, g)).then(Linear::new(9, 2, g));
     /// let x = Variable::constant([[1.0f32, 2.0, 3.0, 4.0]]);
     /// let error = attempt(|| model.forward(&x)).unwrap_err();
-    /// assert!(error.to_string().starts_with("in 1: linear: shapes do not fit"));
+    /// assert!(error.to_string().starts_with("in 1: linear: inputs do not fit"));
     /// ```
     ///
     /// # Panics

@@ -80,7 +80,7 @@ pub(crate) fn put_aside() -> impl Sized {
 /// let both = Both { left: Linear::new(2, 3, g), right: Linear::new(2, 3, g) };
 /// let (a, b) = (Variable::constant([[1f32, 2.0]]), Variable::constant([[1f32]]));
 /// let error = attempt(|| both.forward(&a, &b)).unwrap_err();
-/// assert!(error.to_string().starts_with("in right: linear: shapes do not fit"));
+/// assert!(error.to_string().starts_with("in right: linear: inputs do not fit"));
 /// ```
 ///
 /// # Panics

@@ -11,8 +11,8 @@ use crate::error::{Error, raise};
 use crate::examples::{ExampleCotangent, Examples, Matrices, OuterProduct, ProductForm};
 use crate::function::Spec;
 use crate::functions::{
-    batch_l2_norm_squared, concat, equal, matmul, maximum, ones_like, reshape, slice, sqrt, square,
-    sum, swapaxes, take, where_,
+    batch_l2_norm_squared, cast, concat, equal, matmul, maximum, ones_like, reshape, slice, sqrt,
+    square, sum, swapaxes, take, where_,
 };
 use crate::node::{Edge, HistoryEntry};
 use crate::per_example::{Part, pull_apart};
@@ -588,8 +588,8 @@ impl OuterProduct {
             ProductForm::Matrix { transposed: true } => matmul(a, swapaxes(direction, 0, 1)),
             ProductForm::Picked => take(direction, a, 0),
             ProductForm::Other => {
-                let (_, pullback) = vjp(|b: &Variable| (self.sum)(&a, b), &b);
-                pullback.call(direction)
+                let (sum, pullback) = vjp(|b: &Variable| (self.sum)(&a, b), &b);
+                pullback.call(&cast(direction, sum.dtype()))
             }
         };
         let met = reshape(met * b, self.b.shape());

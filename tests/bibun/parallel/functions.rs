@@ -214,14 +214,14 @@ fn what_does_not_fit_is_named() {
         };
         let x = Variable::new([1.0, 2.0, 3.0]);
         refused(
-            "reduce_scatter: shapes do not fit: x [n, ..] = [3] f64",
+            "reduce_scatter: inputs do not fit: x [n, ..] = [3] f64",
             &|| reduce_scatter(&x, &world),
         );
         refused(
-            "all_to_all: shapes do not fit: x [n, ..] = [3] f64",
+            "all_to_all: inputs do not fit: x [n, ..] = [3] f64",
             &|| all_to_all(&x, &world),
         );
-        refused("all_gather: shapes do not fit: x [k, ..] = [] f64", &|| {
+        refused("all_gather: inputs do not fit: x [k, ..] = [] f64", &|| {
             all_gather(1.0, &world)
         });
         refused("truths are not added", &|| {

@@ -181,7 +181,7 @@ mod tests {
             let error = crate::attempt(|| masked_softmax(&x, &mask, 1)).unwrap_err();
             let message = error.to_string();
             let beginning = format!(
-                "masked_softmax: shapes do not fit: x = [1, 2] f64, mask = {} (",
+                "masked_softmax: inputs do not fit: x = [1, 2] f64, mask = {} (",
                 mask.spec()
             );
             assert!(message.starts_with(&beginning), "{message}");

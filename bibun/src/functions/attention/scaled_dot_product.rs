@@ -707,7 +707,7 @@ mod tests {
     fn shapes_that_do_not_fit_are_all_named() {
         let x = Variable::new([[1.0, 2.0]]);
         let error = attempt(|| attention(&x, &x, [[1.0], [2.0]], None)).unwrap_err();
-        let expected = "attention: shapes do not fit: query [.., q, d] = [1, 2] f64, \
+        let expected = "attention: inputs do not fit: query [.., q, d] = [1, 2] f64, \
                         key [.., k, d] = [1, 2] f64, value [.., k, v] = [2, 1] f64";
         assert!(error.to_string().contains(expected), "{error}");
         assert!(attempt(|| attention_weights(&x, [1.0, 2.0], None)).is_err());

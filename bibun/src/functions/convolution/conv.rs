@@ -121,7 +121,11 @@ convolutions! {
 #[track_caller]
 pub(super) fn expect_positive(function: &'static str, settings: &[(&str, &[usize])]) {
     if let Some((name, values)) = settings.iter().find(|(_, values)| values.contains(&0)) {
-        let what = format!("{name} is {values:?}, it must be 1 or more");
+        let given = match values {
+            [one] => one.to_string(),
+            _ => format!("{values:?}"),
+        };
+        let what = format!("{name} is {given}, it must be 1 or more");
         raise(Error::argument(function, what));
     }
 }
@@ -134,6 +138,8 @@ struct Call<const N: usize> {
     x: Variable,
     w: Variable,
     b: Option<Variable>,
+    /// Whether x is one example, whose axis n was added.
+    is_single: bool,
 }
 
 impl<const N: usize> Call<N> {
@@ -142,11 +148,16 @@ impl<const N: usize> Call<N> {
     fn fail(&self, must_hold: &str) -> ! {
         let axes = named(["l", "h, w", "d, h, w"], N);
         let kernel = named(["k", "kh, kw", "kd, kh, kw"], N);
+        let mut x = self.x.spec();
+        let n = if self.is_single { "" } else { "n, " };
+        if self.is_single {
+            x.shape = Shape::from(&x.shape[1..]);
+        }
         let names = [
-            format!("x [n, i, {axes}]"),
+            format!("x [{n}i, {axes}]"),
             format!("w [{}, {kernel}]", self.channels),
         ];
-        let mut specs = vec![self.x.spec(), self.w.spec()];
+        let mut specs = vec![x, self.w.spec()];
         specs.extend(self.b.as_ref().map(Variable::spec));
         let names = names.iter().map(String::as_str).chain(["b [o]"]);
         let inputs: Vec<_> = names.zip(&specs).collect();
@@ -169,13 +180,15 @@ impl<const N: usize> Call<N> {
             ("groups", &[groups]),
         ];
         expect_positive(function, &settings);
-        let b = b.cloned();
+        let (b, is_single) = (b.cloned(), x.rank() == N + 1);
+        let x = if is_single { expand_dims(x, 0) } else { x };
         let mut call = Self {
             function,
             channels,
             x,
             w,
             b,
+            is_single,
         };
         let inputs = [&mut call.x, &mut call.w].into_iter().chain(&mut call.b);
         let dtypes = inputs.map(|input| input.dtype());
@@ -218,9 +231,13 @@ impl<const N: usize> Call<N> {
             _ => Bilinear::of(rule, self.x, self.w),
         };
         let along = [outputs].into_iter().chain([1; N]).collect::<Shape>();
-        match self.b {
+        let y = match self.b {
             Some(b) => cast(y + reshaped(cast(b, sum), along), dtype),
             None => y,
+        };
+        match self.is_single {
+            true => squeeze(y, 0),
+            false => y,
         }
     }
 }
@@ -234,9 +251,6 @@ pub(crate) fn conv<const N: usize>(
     options: &ConvOptions<N>,
 ) -> Variable {
     let _whole = composite(named(CONVOLUTION, N));
-    if x.rank() == N + 1 {
-        return squeeze(conv(expand_dims(x, 0), w, b, options), 0);
-    }
     let ConvOptions {
         stride,
         padding,
@@ -288,9 +302,6 @@ pub(crate) fn conv_transpose<const N: usize>(
     options: &ConvTransposeOptions<N>,
 ) -> Variable {
     let _whole = composite(named(TRANSPOSED, N));
-    if x.rank() == N + 1 {
-        return squeeze(conv_transpose(expand_dims(x, 0), w, b, options), 0);
-    }
     let ConvTransposeOptions {
         stride,
         padding,

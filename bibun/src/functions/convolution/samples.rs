@@ -380,7 +380,7 @@ mod tests {
         assert!(message(&[3, 4], None, one).contains("3 axes"));
         assert!(message(&[3, 4, 1], Some(&zeros(&[4])), one).contains("each output channel"));
         let still = ConvOptions { stride: [0], ..one };
-        assert!(message(&[3, 4, 1], None, still).contains("stride is [0]"));
+        assert!(message(&[3, 4, 1], None, still).contains("stride is 0"));
 
         let message = |w: &[usize], options| {
             attempt(|| conv_transpose1d(&x, zeros(w), None, options))

@@ -848,7 +848,7 @@ mod tests {
             "{first}"
         );
         assert!(
-            second.starts_with("nll_loss: shapes do not fit"),
+            second.starts_with("nll_loss: inputs do not fit"),
             "{second}"
         );
         let options = CrossEntropyOptions {

@@ -137,7 +137,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(
-            message.starts_with("huber_loss: shapes do not fit: x = [5, 1]"),
+            message.starts_with("huber_loss: inputs do not fit: x = [5, 1]"),
             "{message}"
         );
     }

@@ -298,7 +298,7 @@ mod tests {
         let error = attempt(|| margin_ranking_loss(&a, &a, &b, 0.0)).unwrap_err();
         let message = error.to_string();
         let expected =
-            "margin_ranking_loss: shapes do not fit: a = [2] f64, b = [2] f64, t = [1] f64";
+            "margin_ranking_loss: inputs do not fit: a = [2] f64, b = [2] f64, t = [1] f64";
         assert!(message.starts_with(expected), "{message}");
     }
 }

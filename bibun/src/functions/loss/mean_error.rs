@@ -196,7 +196,7 @@ mod tests {
         let message = message.unwrap_err().to_string();
         assert!(
             message
-                .starts_with("mean_squared_error: shapes do not fit: x = [2, 1] f64, t = [2] f64")
+                .starts_with("mean_squared_error: inputs do not fit: x = [2, 1] f64, t = [2] f64")
         );
     }
 

@@ -471,7 +471,7 @@ mod tests {
         let expected = "piecewise: `otherwise` gave [3] f64 for vectors of 1 elements";
         assert!(found.starts_with(expected), "{found}");
         let found = message(&|| Variable::constant([true, false]).piecewise(&x, |_| 0.0, |_| 1.0));
-        let expected = "piecewise: shapes do not fit: condition = [2] bool, input = [3] f64";
+        let expected = "piecewise: inputs do not fit: condition = [2] bool, input = [3] f64";
         assert!(found.starts_with(expected), "{found}");
     }
 }

@@ -378,7 +378,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(
-            message.contains("average: shapes do not fit: x = [2, 2] f64"),
+            message.contains("average: inputs do not fit: x = [2, 2] f64"),
             "{message}"
         );
         assert!(attempt(|| average(&x, 2, &weights)).is_err());

@@ -248,7 +248,7 @@ mod tests {
         let message = attempt(|| batch_normalization(&x, None, None, 1e-5))
             .expect_err("an error")
             .to_string();
-        let expected = "batch_normalization: shapes do not fit: x [n, c, d..] = [1, 2] f64 (there \
+        let expected = "batch_normalization: inputs do not fit: x [n, c, d..] = [1, 2] f64 (there \
                         must be more than one value in a channel";
         assert!(message.starts_with(expected), "{message}");
         // A batch without values is not one value, and a channel may have several values in one

@@ -389,11 +389,11 @@ mod tests {
         let x = Variable::new([[[1.0], [2.0]], [[3.0], [4.0]]]);
         let message = |call: &dyn Fn() -> Variable| crate::attempt(call).unwrap_err().to_string();
         let found = message(&|| instance_normalization(&x, None, None, 1e-5));
-        let expected = "instance_normalization: shapes do not fit: x [n, c, d, ..] = [2, 2, 1] f64 \
+        let expected = "instance_normalization: inputs do not fit: x [n, c, d, ..] = [2, 2, 1] f64 \
                         (there must be more than one value in a channel of an example";
         assert!(found.starts_with(expected), "{found}");
         let found = message(&|| group_normalization(&x, 2, None, None, 1e-5));
-        let expected = "group_normalization: shapes do not fit: x [n, c, d..] = [2, 2, 1] f64 (there \
+        let expected = "group_normalization: inputs do not fit: x [n, c, d..] = [2, 2, 1] f64 (there \
                         must be more than one value in a group";
         assert!(found.starts_with(expected), "{found}");
         let y = group_normalization(&x, 1, None, None, 0.0);

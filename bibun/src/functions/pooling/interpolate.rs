@@ -452,7 +452,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(
-            text.starts_with("interpolate: shapes do not fit: x [.., l] = [2, 0] f64"),
+            text.starts_with("interpolate: inputs do not fit: x [.., l] = [2, 0] f64"),
             "{text}"
         );
         assert_eq!(
@@ -465,7 +465,7 @@ mod tests {
         }
         let text = attempt(|| upsample(&x, [1, 1, 2], Interpolation::Nearest)).unwrap_err();
         assert!(
-            text.to_string().contains("upsample: shapes do not fit"),
+            text.to_string().contains("upsample: inputs do not fit"),
             "{text}"
         );
         let text = attempt(|| upsample(&x, [0], Interpolation::Nearest)).unwrap_err();

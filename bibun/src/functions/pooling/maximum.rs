@@ -404,7 +404,7 @@ mod tests {
         let x = Variable::new(Array::zeros([2, 3], DType::F64));
         let text = attempt(|| max_pool(&x, Pooling::new([2, 2]).padding([2, 0])));
         let text = text.unwrap_err().to_string();
-        assert!(text.starts_with("max_pool: shapes do not fit"), "{text}");
+        assert!(text.starts_with("max_pool: inputs do not fit"), "{text}");
         assert!(text.contains("x [.., h, w] = [2, 3] f64"), "{text}");
         assert!(text.contains("must see at least one element"), "{text}");
         // Of the dilated window's taps, one hits the only element.

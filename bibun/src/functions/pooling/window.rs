@@ -226,8 +226,8 @@ impl Pooling {
                     ..
                 } = self;
                 let must_hold = format!(
-                    "every window (kernel {kernel}, stride {stride}, {}, dilation {dilation}) must see at \
-                     least one element",
+                    "windows (kernel {kernel}, stride {stride}, {}, dilation {dilation}) must fit into x \
+                     with its padding, and every window must see at least one element",
                     self.padding
                 );
                 mismatch(function, x, axes, must_hold)

@@ -547,7 +547,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(
-            message.starts_with("tensordot: shapes do not fit"),
+            message.starts_with("tensordot: inputs do not fit"),
             "{message}"
         );
         assert!(attempt(|| tensordot(&wide, &other, &[0, 0], &[0, 1])).is_err());
