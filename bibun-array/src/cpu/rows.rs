@@ -150,18 +150,20 @@ impl Rows {
         let made = steps.iter().flat_map(|step| &step.outputs);
         made.for_each(|&value| is_made[value] = true);
         let widths = values.iter().map(|value| value.width);
-        let passed = steps.iter().map(|step| {
-            // An array may be repeated along the rows of a pass.
-            let of_array = match step.work {
-                RowWork::Pass(_) => 1,
-                _ => read,
-            };
-            let inputs = step.inputs.iter().map(|source| match source {
-                RowSource::Value(value) => values[*value].width,
-                RowSource::Array(_) => of_array,
-            });
-            let outputs = step.outputs.iter().map(|&value| values[value].width);
-            inputs.chain(outputs).max().unwrap_or(0)
+        let passed = steps.iter().map(|step| match &step.work {
+            // What it reads may be repeated along the rows, and what it makes be folded.
+            RowWork::Pass(fused) | RowWork::Fold(fused) => fused.size() / rows,
+            RowWork::Reduce(_)
+            | RowWork::SumOfColumns
+            | RowWork::Product { .. }
+            | RowWork::Convolution(_) => {
+                let inputs = step.inputs.iter().map(|source| match source {
+                    RowSource::Value(value) => values[*value].width,
+                    RowSource::Array(_) => read,
+                });
+                let outputs = step.outputs.iter().map(|&value| values[value].width);
+                inputs.chain(outputs).max().unwrap_or(0)
+            }
         });
         let passed = passed.sum();
         let mut plan = Self {

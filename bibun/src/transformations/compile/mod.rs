@@ -139,7 +139,7 @@ impl Structures {
             if Arc::ptr_eq(&now, &others) {
                 drop(others);
                 let all = Arc::make_mut(&mut now);
-                if all.len() == STRUCTURES {
+                if all.len() + 1 == STRUCTURES {
                     all.remove(0);
                 }
                 all.push(Arc::new(made));
@@ -264,7 +264,8 @@ where
         self.counts.traces.load(Ordering::Relaxed)
     }
 
-    /// Makes more than this number of [`traces`](Self::traces) an error. Defaults to no limit.
+    /// Makes more than this number of [`traces`](Self::traces) an error. Threads that trace the same at once count
+    /// once. Defaults to no limit.
     #[must_use]
     pub fn limit(self, traces: usize) -> Self {
         self.counts.limit.store(traces, Ordering::Relaxed);

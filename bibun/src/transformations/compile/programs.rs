@@ -55,7 +55,8 @@ impl Counts {
     }
 }
 
-/// Up to `KEPT` programs of a function, and its first, each for other inputs.
+/// Up to `KEPT` programs of a function, each for other inputs. The first stays; of the others, the one that was not
+/// used for longest goes if there are too many.
 pub(super) struct Programs<T, const KEPT: usize> {
     // PERF: most functions have no other, and it is found without a lock.
     first: OnceLock<T>,
@@ -145,7 +146,7 @@ impl<T: Clone, const KEPT: usize> Programs<T, KEPT> {
             counts.refuse(inputs);
         }
         if self.first.set(made.clone()).is_err() {
-            if others.len() == KEPT {
+            if others.len() + 1 == KEPT {
                 others.remove(0);
             }
             others.push(made.clone());
