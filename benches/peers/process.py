@@ -43,6 +43,8 @@ class Process:
             "NPROC": count,
             "XLA_FLAGS": f"--xla_cpu_multi_thread_eigen={'true' if threads > 1 else 'false'}",
             "JAX_PLATFORMS": "cpu",
+            # A refusal is one line.
+            "RUST_BACKTRACE": "0",
             # What was compiled in another run is there.
             "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
             "JAX_COMPILATION_CACHE_DIR": str(folder / "xla"),
