@@ -589,3 +589,34 @@ impl<'a> Chunks for Pieces<'a> {
         self.outs.into_iter().map(|(out, _)| out).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Threads share a pass by what it goes through, also if it stores one number for each row.
+    #[test]
+    fn the_work_of_a_fold_is_what_it_reads() {
+        let (rows, width) = (64, 1000);
+        let Some(fold) = Fused::fold_of(rows, width, Reduce::Max) else {
+            return;
+        };
+        let maximum = RowValue {
+            dtype: DType::F32,
+            width: 1,
+            layout: Layout::row_major([rows, 1].into()),
+            is_output: true,
+        };
+        let step = RowStep {
+            work: RowWork::Pass(Arc::new(fold)),
+            inputs: vec![RowSource::Array(0)],
+            outputs: vec![0],
+        };
+        let widths = Widths {
+            read: width,
+            kept: 1,
+        };
+        let plan = Rows::new(rows, widths, None, vec![maximum], vec![step]);
+        assert_eq!(plan.passed, width);
+    }
+}

@@ -387,6 +387,10 @@ fn functions(cases: &mut Cases) {
         "F.adaptive_avg_pool2d",
         [f::adaptive_avg_pool(&images, [2, 4])],
     );
+    cases.row(
+        "F.adaptive_max_pool2d",
+        [f::adaptive_max_pool(&images, [2, 4])],
+    );
     let resized = |interpolation| f::interpolate(&images, [7, 4], interpolation);
     let interpolated = [
         f::upsample(&images, [2, 2], Interpolation::Nearest),

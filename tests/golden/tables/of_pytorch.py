@@ -191,6 +191,7 @@ row("F.fold", n(F.fold(patches, (5, 6), (2, 3), padding=1, stride=2)))
 row("F.max_pool2d", n(F.max_pool2d(images, 3, stride=2, padding=1)), n(F.max_pool2d(images, 2, ceil_mode=True)))
 row("F.avg_pool2d", n(F.avg_pool2d(images, 3, stride=2, padding=1)))
 row("F.adaptive_avg_pool2d", n(F.adaptive_avg_pool2d(images, (2, 4))))
+row("F.adaptive_max_pool2d", n(F.adaptive_max_pool2d(images, (2, 4))))
 row("F.interpolate", n(F.interpolate(images, scale_factor=2)), n(F.interpolate(images, (7, 4), mode="bilinear")),
     n(F.interpolate(images, (7, 4), mode="bilinear", align_corners=True)))
 resized = [((7, 4), dict(mode="bicubic")), ((7, 4), dict(mode="bicubic", align_corners=True)),
