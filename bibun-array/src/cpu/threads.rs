@@ -68,6 +68,10 @@ pub(crate) enum Sharing {
     Always,
 }
 
+/// The number of runs of neighbouring chunks for each thread: every run has to be prepared for, and one that takes
+/// longer than others is waited for.
+const RUNS: usize = 2;
+
 /// The least number of parts of which one is timed: of a few long ones, to wait for the first costs more than to
 /// share what need not be shared.
 const LEAST_PARTS: usize = 8;
@@ -136,15 +140,16 @@ pub(crate) fn for_each_run<C: Chunks>(
     }
     let all = rayon::current_num_threads();
     let most = match sharing != Sharing::Never && all > 1 && !team::is_busy() {
-        true => count.div_ceil(4 * all).max(least),
+        true => count.div_ceil(RUNS * all).max(least),
         false => count,
     };
     if count <= most || rayon::current_thread_index().is_some() {
         halve(chunks, 0, count, most, each);
         return;
     }
+    let runs = (RUNS * all).min(count / least.max(1));
     // The others wait for the part that is timed, so it is a small one.
-    let few = most.div_ceil(2);
+    let few = most.div_ceil(4);
     if sharing == Sharing::IfSlow && few * LEAST_PARTS <= count {
         let (first, others) = chunks.split(few);
         let start = Instant::now();
@@ -152,44 +157,46 @@ pub(crate) fn for_each_run<C: Chunks>(
         let left = count - few;
         match start.elapsed() * (left.div_ceil(few) as u32) < WORTH {
             true => each(few, others),
-            false => share(others, few, left, most, each),
+            false => share(others, few, left, runs, each),
         }
     } else {
-        share(chunks, 0, count, most, each);
+        share(chunks, 0, count, runs, each);
     }
 }
 
-/// Shares runs of `most` chunks with the team. The first chunk has the number `first`.
+/// Shares `runs` of nearly as many chunks with the team. The first chunk has the number `first`.
 fn share<C: Chunks>(
     chunks: C,
     first: usize,
     count: usize,
-    most: usize,
+    runs: usize,
     each: &(dyn Fn(usize, C) + Sync),
 ) {
+    let runs = runs.clamp(1, count);
+    let start = |run: usize| run * count / runs;
     let mut rest = Some(chunks);
-    let mut runs: SmallVec<[Mutex<Option<C>>; 16]> = SmallVec::new();
-    for done in (0..count).step_by(most) {
+    let mut shares: SmallVec<[Mutex<Option<C>>; 16]> = SmallVec::new();
+    for run in 0..runs {
         let all = rest.take().expect("there are chunks left");
-        let run = match count - done > most {
+        let (share, others) = match run + 1 < runs {
             true => {
-                let (run, others) = all.split(most);
-                rest = Some(others);
-                run
+                let (share, others) = all.split(start(run + 1) - start(run));
+                (share, Some(others))
             }
-            false => all,
+            false => (all, None),
         };
-        runs.push(Mutex::new(Some(run)));
+        rest = others;
+        shares.push(Mutex::new(Some(share)));
     }
-    let one = |i: usize| {
-        let run = runs[i]
+    let one = |run: usize| {
+        let share = shares[run]
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        each(first + i * most, run.expect("each share is done once"));
+        each(first + start(run), share.expect("each share is done once"));
     };
-    if !team::share(rayon::current_num_threads(), runs.len(), &one) {
-        numbers(0, runs.len(), &one);
+    if !team::share(rayon::current_num_threads(), runs, &one) {
+        numbers(0, runs, &one);
     }
 }
 
