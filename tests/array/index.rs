@@ -344,7 +344,7 @@ fn errors_name_the_index_the_axis_and_the_shapes() {
     let cases: Vec<(String, &str)> = vec![
         (
             message(|| drop(x.take(&index(3), 1))),
-            "take: index 3 is outside of axis 1 of the shape [2, 3]",
+            "take: index 3 is outside of axis 1 of the shape [2, 3]; it is element 1",
         ),
         (
             message(|| drop(x.take(&index(-3), 0))),
@@ -388,7 +388,7 @@ fn errors_name_the_index_the_axis_and_the_shapes() {
         ),
         (
             message(|| drop(x.gather(&Array::from([[0i64, 2, 0]]), 0))),
-            "gather: index 2 is outside of axis 0",
+            "gather: index 2 is outside of axis 0 of the shape [2, 3]; it is element 1",
         ),
         // So many that their places are computed together.
         (
@@ -405,7 +405,7 @@ fn errors_name_the_index_the_axis_and_the_shapes() {
                         .scatter_add(&Array::from([[0i64, 2, 0]]), 0, &float),
                 )
             }),
-            "scatter_add: index 2 is outside of axis 0",
+            "scatter_add: index 2 is outside of axis 0 of the shape [2, 3]; it is element 1",
         ),
         (
             message(|| {

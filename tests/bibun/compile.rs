@@ -351,6 +351,25 @@ fn threads_trace_a_function_once() {
     );
 }
 
+/// No thread is refused because another one has counted its trace and is about to keep the program.
+#[test]
+fn a_limit_that_is_used_up_refuses_no_thread_that_needs_no_trace() {
+    let x = Array::from([1.0, 2.0]);
+    for _ in 0..500 {
+        let f = compile(|x: &Variable| 2.0 * x).limit(1);
+        let start = Barrier::new(4);
+        let call = || {
+            start.wait();
+            f.call(&Variable::constant(x.clone())).to_vec::<f64>()
+        };
+        let results = thread::scope(|scope| {
+            let calls = [(); 4].map(|()| scope.spawn(call));
+            calls.map(|call| call.join().expect("no call fails"))
+        });
+        assert_eq!((results, f.traces()), ([(); 4].map(|()| vec![2.0, 4.0]), 1));
+    }
+}
+
 #[test]
 fn derivatives_of_compiled_functions_are_those_of_the_function() {
     let f = |x: &Variable| (x.sin() * x.exp() / (1.0 + x.square())).sum(..);

@@ -369,6 +369,9 @@ mod tests {
             found.contains("the i of x must be that of w, and groups is 1"),
             "{found}"
         );
+        let of_single = attempt(|| conv1d(zeros(&[4, 5]), zeros(&[3, 2, 2]), None, one));
+        let found = of_single.unwrap_err().to_string();
+        assert!(found.contains("x [i, l] = [4, 5] f32, w "), "{found}");
         let two = ConvOptions { groups: 2, ..one };
         assert!(
             message(&[3, 2, 2], None, two).contains("o must be a multiple of groups, which is 2")

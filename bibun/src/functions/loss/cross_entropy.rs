@@ -842,6 +842,18 @@ mod tests {
         assert!(first.contains("no class 2 among 2") && second.contains("no class 2 among 2"));
         let (first, second) = message(Variable::constant([-2i64]));
         assert!(first.contains("no class -2") && second.contains("no class -2"));
+        let (scores, t) = (
+            Variable::new([[1.0, 2.0]; 3]),
+            Variable::constant([-1i64, 1, 5]),
+        );
+        for found in [
+            attempt(|| softmax_cross_entropy(&scores, &t)),
+            attempt(|| nll_loss(&scores, &t)),
+        ] {
+            let found = found.unwrap_err().to_string();
+            assert!(found.contains("no class 5 among 2"), "{found}");
+            assert!(found.contains("; it is element 2"), "{found}");
+        }
         let (first, second) = message(Variable::constant([0i64, 0]));
         assert!(
             first.contains("x [n, c, ..] = [1, 2] f64, t = [2] i64"),

@@ -1,7 +1,6 @@
 //! A compiled function as a [`Function`] with all rules: each rule is a compiled function, too.
 
 use std::any::Any;
-use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
@@ -302,10 +301,7 @@ impl Core {
     /// Runs the program for inputs without history, if there is one and it sees nothing else. Returns the
     /// outputs and the program.
     // PERF: such a call needs no scopes and leaves no history, which cost more than a few numbers.
-    pub(super) fn run_known(
-        &self,
-        inputs: Vec<Array>,
-    ) -> Option<(Vec<Array>, Cow<'_, Arc<Traced>>)> {
+    pub(super) fn run_known(&self, inputs: Vec<Array>) -> Option<(Vec<Array>, Arc<Traced>)> {
         let is_here = |x: &Array| x.memory().is_none_or(|memory| memory.device() == cpu());
         if is_another_device() || !inputs.iter().all(is_here) {
             return None;

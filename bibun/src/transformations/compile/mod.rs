@@ -15,7 +15,7 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use bibun_array::{Array, is_traced};
 
@@ -80,7 +80,7 @@ where
 {
     Compiled {
         function: Arc::new(f),
-        structures: Structures::default(),
+        structures: Mutex::default(),
         counts: Arc::default(),
     }
 }
@@ -94,14 +94,8 @@ pub(super) fn compiled(forward: Arc<Forward>) -> Arc<Forward> {
     Arc::new(move |inputs| CompiledCall::call(&core, inputs.to_vec(), caller()).0)
 }
 
-/// The function in terms of leaves, for each structure that an argument had.
-#[derive(Default)]
-struct Structures {
-    // PERF: most functions have no other, and it is found without a lock.
-    first: OnceLock<Known>,
-    /// The latest is the last. The first goes if there are too many.
-    others: Mutex<Arc<Vec<Arc<Known>>>>,
-}
+/// The function for each structure of an argument, the latest last.
+type Structures = Vec<Arc<Known>>;
 
 /// The function for one structure.
 struct Known {
@@ -109,50 +103,11 @@ struct Known {
     core: Arc<Core>,
 }
 
-impl Structures {
-    /// Returns what `of` finds. No lock is held while it looks, because it walks a Tree.
-    fn find<T>(&self, of: impl Fn(&Known) -> Option<T>) -> Option<T> {
-        if let Some(found) = self.first.get().and_then(&of) {
-            return Some(found);
-        }
-        let others = Arc::clone(&lock(&self.others));
-        others.iter().rev().find_map(|known| of(known))
-    }
-
-    /// Returns what `of` finds, or else what `make` returns with one that is added.
-    fn find_or_add<T>(&self, of: impl Fn(&Known) -> Option<T>, make: impl Fn() -> (Known, T)) -> T {
-        loop {
-            let has_first = self.first.get().is_some();
-            let others = Arc::clone(&lock(&self.others));
-            if let Some(found) = self.find(&of) {
-                return found;
-            }
-            let (made, found) = make();
-            // Unless another thread has added one in the meantime, which may be the same.
-            if !has_first {
-                if self.first.set(made).is_ok() {
-                    return found;
-                }
-                continue;
-            }
-            let mut now = lock(&self.others);
-            if Arc::ptr_eq(&now, &others) {
-                drop(others);
-                let all = Arc::make_mut(&mut now);
-                if all.len() + 1 == STRUCTURES {
-                    all.remove(0);
-                }
-                all.push(Arc::new(made));
-                return found;
-            }
-        }
-    }
-}
-
 /// A function that is run as a program; see [`compile`].
 pub struct Compiled<A, Y> {
     function: Arc<dyn Fn(&A) -> Y + Send + Sync>,
-    structures: Structures,
+    /// The function in terms of leaves, for each structure that an argument had.
+    structures: Mutex<Arc<Structures>>,
     counts: Arc<Counts>,
 }
 
@@ -227,27 +182,48 @@ where
 
     /// Computes the function of an argument without history by a program that is there and sees nothing else.
     fn call_known(&self, x: &A) -> Option<Y> {
-        self.structures.find(|known| {
-            let inputs = known.structure.arrays(x)?;
-            let (outputs, traced) = known.core.run_known(inputs)?;
-            let outputs = outputs.into_iter().map(Variable::constant);
-            Some(result(outputs, traced.notes.form.as_ref()))
-        })
+        let known = Arc::clone(&lock(&self.structures));
+        let mut found = known.iter().rev();
+        let found = found.find_map(|known| Some((&known.core, known.structure.arrays(x)?)));
+        let (core, inputs) = found?;
+        let (outputs, traced) = core.run_known(inputs)?;
+        let outputs = outputs.into_iter().map(Variable::constant);
+        Some(result(outputs, traced.notes.form.as_ref()))
     }
 
     /// The function in terms of the leaves of `x`, and these.
     fn core(&self, x: &A) -> (Arc<Core>, Vec<Variable>) {
-        let of = |known: &Known| Some((Arc::clone(&known.core), known.structure.inputs(x)?));
-        self.structures.find_or_add(of, || {
+        loop {
+            // No lock is held while a Tree is walked.
+            let known = Arc::clone(&lock(&self.structures));
+            let mut found = known.iter().rev();
+            let found = found.find_map(|known| Some((&known.core, known.structure.inputs(x)?)));
+            if let Some((core, inputs)) = found {
+                return (Arc::clone(core), inputs);
+            }
             let (structure, inputs, argument) = Argument::of(x);
             let names = argument.names();
             let function = Arc::clone(&self.function);
             let forward = move |inputs: &[Variable]| noted(&function(&argument.with(inputs)));
             let core = Core::new(Arc::new(forward), Arc::clone(&self.counts));
             let core = Arc::new(core.with_names(names));
-            let found = (Arc::clone(&core), inputs);
-            (Known { structure, core }, found)
-        })
+            let mut structures = lock(&self.structures);
+            // Another thread may have added the same.
+            if !Arc::ptr_eq(&structures, &known) {
+                continue;
+            }
+            drop(known);
+            let all = Arc::make_mut(&mut structures);
+            if all.len() == STRUCTURES {
+                all.remove(0);
+            }
+            let added = Known {
+                structure,
+                core: Arc::clone(&core),
+            };
+            all.push(Arc::new(added));
+            return (core, inputs);
+        }
     }
 
     /// Returns how often the function, or one of its derivatives, has been traced so far.
@@ -547,10 +523,9 @@ fn is_attended() -> bool {
 impl<A, Y> Compiled<A, Y> {
     /// The programs that were used last, for each structure of an argument and each derivative.
     fn programs(&self) -> Vec<Shown> {
-        let others = Arc::clone(&lock(&self.structures.others));
-        let others = others.iter().map(|known| &**known);
-        let all = self.structures.first.get().into_iter().chain(others);
-        all.flat_map(|known| known.core.programs()).collect()
+        let structures = Arc::clone(&lock(&self.structures));
+        let each = structures.iter().flat_map(|known| known.core.programs());
+        each.collect()
     }
 }
 

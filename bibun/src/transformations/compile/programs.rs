@@ -1,8 +1,7 @@
 //! The programs of a function, and the number of its traces.
 
-use std::borrow::Cow;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bibun_array::Array;
 
@@ -55,65 +54,29 @@ impl Counts {
     }
 }
 
-/// Up to `KEPT` programs of a function, each for other inputs. The first stays; of the others, the one that was not
-/// used for longest goes if there are too many.
-pub(super) struct Programs<T, const KEPT: usize> {
-    // PERF: most functions have no other, and it is found without a lock.
-    first: OnceLock<T>,
-    /// Whether the first was used last.
-    is_first_last: AtomicBool,
-    /// The one that was used last is the last.
-    others: Mutex<Vec<T>>,
-}
+/// Up to `KEPT` programs of a function, each for other inputs. The one that was used last is the last; the first
+/// goes if there are too many.
+pub(super) struct Programs<T, const KEPT: usize>(Mutex<Vec<T>>);
 
 impl<T, const KEPT: usize> Default for Programs<T, KEPT> {
     fn default() -> Self {
-        Self {
-            first: OnceLock::new(),
-            is_first_last: AtomicBool::new(true),
-            others: Mutex::default(),
-        }
+        Self(Mutex::default())
     }
 }
 
 impl<T: Clone, const KEPT: usize> Programs<T, KEPT> {
     /// The program that was used last.
     pub(super) fn last(&self) -> Option<T> {
-        self.find_last(|program| Some(program.clone()))
+        lock(&self.0).last().cloned()
     }
 
     /// The first of what `of` finds in a program, beginning with the one that was used last.
-    pub(super) fn find_last<U>(&self, mut of: impl FnMut(&T) -> Option<U>) -> Option<U> {
-        let is_first_last = self.is_first_last.load(Ordering::Relaxed);
-        let first = |of: &mut dyn FnMut(&T) -> Option<U>| self.first.get().and_then(of);
-        if is_first_last && let Some(found) = first(&mut of) {
-            return Some(found);
-        }
-        let found = lock(&self.others).iter().rev().find_map(&mut of);
-        found.or_else(|| first(&mut of))
+    pub(super) fn find_last<U>(&self, of: impl FnMut(&T) -> Option<U>) -> Option<U> {
+        lock(&self.0).iter().rev().find_map(of)
     }
 
-    pub(super) fn get(&self, fits: impl Fn(&T) -> bool) -> Option<Cow<'_, T>> {
-        if let Some(first) = self.get_first(&fits) {
-            return Some(Cow::Borrowed(first));
-        }
-        self.get_other(&mut lock(&self.others), fits)
-            .map(Cow::Owned)
-    }
-
-    fn get_first(&self, fits: impl Fn(&T) -> bool) -> Option<&T> {
-        let first = self.first.get().filter(|first| fits(first))?;
-        if !self.is_first_last.load(Ordering::Relaxed) {
-            self.is_first_last.store(true, Ordering::Relaxed);
-        }
-        Some(first)
-    }
-
-    fn get_other(&self, others: &mut [T], fits: impl Fn(&T) -> bool) -> Option<T> {
-        let known = others.iter().rposition(fits)?;
-        self.is_first_last.store(false, Ordering::Relaxed);
-        others[known..].rotate_left(1);
-        others.last().cloned()
+    pub(super) fn get(&self, fits: impl Fn(&T) -> bool) -> Option<T> {
+        get(&mut lock(&self.0), fits)
     }
 
     /// Returns the program that `fits` these inputs, or traces it if there is none.
@@ -124,34 +87,34 @@ impl<T: Clone, const KEPT: usize> Programs<T, KEPT> {
         fits: impl Fn(&T) -> bool,
         trace: impl FnOnce() -> T,
     ) -> T {
-        // In this order: whoever has used up the limit has put its program there before.
+        // In this order: a trace is counted under the lock under which its program is put there.
         let is_reached = counts.is_reached();
         if let Some(known) = self.get(&fits) {
-            return known.into_owned();
+            return known;
         }
         if is_reached {
             counts.refuse(inputs);
         }
         let made = trace();
-        let mut others = lock(&self.others);
+        let mut all = lock(&self.0);
         // Another thread may have traced the same in the meantime.
-        if let Some(first) = self.get_first(&fits) {
-            return first.clone();
-        }
-        if let Some(known) = self.get_other(&mut others, &fits) {
+        if let Some(known) = get(&mut all, &fits) {
             return known;
         }
         if !counts.add() {
-            drop(others);
+            drop(all);
             counts.refuse(inputs);
         }
-        if self.first.set(made.clone()).is_err() {
-            if others.len() + 1 == KEPT {
-                others.remove(0);
-            }
-            others.push(made.clone());
-            self.is_first_last.store(false, Ordering::Relaxed);
+        if all.len() == KEPT {
+            all.remove(0);
         }
+        all.push(made.clone());
         made
     }
+}
+
+fn get<T: Clone>(all: &mut [T], fits: impl Fn(&T) -> bool) -> Option<T> {
+    let known = all.iter().rposition(fits)?;
+    all[known..].rotate_left(1);
+    all.last().cloned()
 }
