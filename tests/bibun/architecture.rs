@@ -424,7 +424,7 @@ fn unsafe_code_is_where_it_is_allowed() {
         "bibun-array/src/assembler/pages.rs",
         "bibun-array/src/storage.rs",
         "bibun-array/src/cpu/convolution/memory.rs",
-        "bibun-array/src/cpu/product.rs",
+        "bibun-array/src/cpu/product/tiles.rs",
         "bibun-array/src/cpu/threads/team.rs",
     ];
     for source in sources("bibun-array/src") {

@@ -4,7 +4,10 @@ use std::array;
 
 use pulp::{Simd, WithSimd};
 
-use super::{Matrix, Part, Scratch, depth};
+use super::blocks::depth;
+use super::part::Part;
+use super::scratch::Scratch;
+use crate::cpu::matmul::Matrix;
 use crate::cpu::tile::{Float, LANES, transposed};
 
 /// The numbers of columns for which this is compiled. Others are filled up.
