@@ -29,7 +29,8 @@ pub fn matmul(a: &Array, b: &Array) -> Array {
 
 /// Computes `alpha a b + beta c`, with the product as in [`matmul`]. `c` is broadcast to the shape
 /// of the product, so it can be a bias. If it is passed by value and no other array shares it, it
-/// gives its memory to the result. It is not read if `beta` is 0.
+/// gives its memory to the result. It is not read if `beta` is 0, but its dtype counts. The product is
+/// computed even if `alpha` is 0, which leaves NaN and infinite elements NaN.
 ///
 /// # Panics
 /// Panics as [`matmul`] does, and if `c` does not broadcast to the product, or if the dtype is an
@@ -180,7 +181,12 @@ fn product(
         shape = shape.removed(full.rank() - 2);
     }
     if !c.shape().broadcasts_to(&shape) {
-        let what = format!("c {} cannot be repeated to the shape {shape}", c.shape());
+        let what = format!(
+            "c {} cannot be repeated to the shape {shape} of the product of a {} and b {}",
+            c.shape(),
+            a.shape(),
+            b.shape()
+        );
         raise(Error::invalid(function, what));
     }
     let mut c = ops::cast(c, dtype);

@@ -302,7 +302,7 @@ fn mistakes_are_named() {
     );
     assert!(
         message(&|| gemm(1.0, &zeros(&[2, 2]), &zeros(&[2, 2]), 1.0, zeros(&[3])))
-            .contains("gemm: c [3] cannot be repeated to the shape [2, 2]")
+            .contains("gemm: c [3] cannot be repeated to the shape [2, 2] of the product of a [2, 2] and b [2, 2]")
     );
     assert!(message(&|| matmul(&zeros(&[2, 2]), &zeros(&[3, 2]))).contains(file!()));
 }
