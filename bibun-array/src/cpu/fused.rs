@@ -6,8 +6,9 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
-use super::elementwise::{Input, PARALLEL, Places, RUN, Scratch, Source, Steps, Walk, sharing};
+use super::elementwise::{Input, PARALLEL, RUN, Scratch, Source, sharing};
 use super::interpreter::{Interpreter, is_alone};
+use super::steps::{Places, Steps, Walk};
 use super::threads::{Chunks, for_each_run};
 use crate::assembler::{Code, Place, Read};
 use crate::formula::{Formula, Member, Target, Type};

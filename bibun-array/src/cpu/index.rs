@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pulp::{Arch, NullaryFnOnce};
 
-use super::elementwise::{PARALLEL, Steps, gather as gather_run};
+use super::elementwise::PARALLEL;
+use super::steps::{Steps, gather as gather_run};
 use super::threads::{Sharing, chunks, for_each};
 use crate::device::Complaint;
 use crate::dtype::with_word;

@@ -2,7 +2,8 @@
 
 use smallvec::SmallVec;
 
-use super::elementwise::{Places, Steps, gather, sharing};
+use super::elementwise::sharing;
+use super::steps::{Places, Steps, gather};
 use super::threads::Sharing;
 use crate::dtype::with_word;
 use crate::shape::Layout;

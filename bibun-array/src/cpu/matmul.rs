@@ -9,8 +9,9 @@ use std::borrow::Cow;
 use pulp::{Arch, NullaryFnOnce};
 use smallvec::SmallVec;
 
-use super::elementwise::{PARALLEL, Steps};
+use super::elementwise::PARALLEL;
 use super::product::{HIGH, product, some_rows};
+use super::steps::Steps;
 use super::threads::{chunks, for_each};
 use super::tile::Float;
 use super::{elements, worth_threads};

@@ -21,6 +21,7 @@ mod rows;
 mod scan;
 mod sort;
 mod stencil;
+mod steps;
 pub(crate) mod threads;
 pub(crate) mod tile;
 mod transpose;

@@ -4,7 +4,7 @@ use pulp::bytemuck::{cast_slice, cast_slice_mut};
 use pulp::{Arch, Simd, WithSimd};
 use smallvec::SmallVec;
 
-use super::elementwise::Steps;
+use super::steps::Steps;
 use super::tile::{Float, SQUARE, transpose_square, transposed};
 use crate::storage::Word;
 

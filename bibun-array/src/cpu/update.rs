@@ -6,7 +6,7 @@ use std::mem;
 use pulp::{Arch, NullaryFnOnce};
 use smallvec::SmallVec;
 
-use super::elementwise::{Steps, gather};
+use super::steps::{Steps, gather};
 use super::threads::{Sharing, chunks, for_each};
 use super::worth_threads;
 use crate::dtype::{Accumulator, with_float};

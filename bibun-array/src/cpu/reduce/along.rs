@@ -5,8 +5,8 @@ use pulp::Simd;
 
 use super::{BLOCK, Fold, LANES};
 use crate::Element;
-use crate::cpu::elementwise::Steps;
 use crate::cpu::is_plain;
+use crate::cpu::steps::Steps;
 use crate::storage::{prefetch, prefetch_page};
 
 /// The number of results that are folded on one walk over the elements.

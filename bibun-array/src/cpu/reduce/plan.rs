@@ -3,7 +3,8 @@
 use smallvec::SmallVec;
 
 use super::BLOCK;
-use crate::cpu::elementwise::{PARALLEL, Steps};
+use crate::cpu::elementwise::PARALLEL;
+use crate::cpu::steps::Steps;
 use crate::shape::{Layout, Shape};
 
 /// The number of results that a fold computes at once: their parts fit the first-level cache.
