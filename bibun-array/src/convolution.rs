@@ -121,6 +121,9 @@ impl Convolution {
     /// the convolution of input and weights, the input is the transposed convolution of weights and
     /// output, and the weights are their own gradient, from input and output.
     ///
+    /// What lies beyond the ends counts as zeros, which may be multiplied: near them, an infinite weight can give
+    /// NaN where no element meets it.
+    ///
     /// # Panics
     /// Panics if a shape is not that of its part, or the dtypes are not equal float types.
     ///

@@ -76,6 +76,12 @@ fn cases() -> Vec<(usize, Convolution)> {
             3,
             convolution(1, [20, 33], &[(9, [1, 1 << 40, 0, 0, 1]); 2]),
         ),
+        // Steps that leave out most elements.
+        (
+            2,
+            convolution(1, [3, 4], &[(70, [3, 30, 1, 0, 2]), (41, [2, 20, 0, 0, 1])]),
+        ),
+        (2, convolution(2, [2, 20], &[(700, [3, 300, 0, 1, 1])])),
         // Vectors of channels whose positions meet padding: many at the border, in several tiles and parts; such
         // that meet padding alone; steps and three axes.
         (2, convolution(1, [3, 32], &[(33, [5, 1, 2, 2, 1]); 2])),

@@ -107,11 +107,32 @@ fn memory_that_the_system_does_not_give() {
     out_of_memory("upsample", || upsample(&x, [LARGE], Interpolation::Nearest));
     out_of_memory("max_pool", || max_pool(x.reshape([1, 1, 2]), Pooling::new([LARGE]).stride([1]).padding([LARGE - 1])));
     out_of_memory("avg_pool", || avg_pool(x.reshape([1, 1, 2]), Pooling::new([LARGE]).stride([1]).padding([LARGE - 1])));
+    let options = ConvOptions { padding: Padding::Sizes([1 << 42]), ..Default::default() };
+    out_of_memory("conv1d", || conv1d(x.reshape([1, 1, 2]), repeated([1, 1, 2]), None, options));
     let image = repeated([1, 1, 2, 2]);
     let options = UnfoldOptions { padding: Padding::Sizes([1 << 25, 1 << 25]), ..Default::default() };
     out_of_memory("unfold", || unfold(&image, [1, 1], options));
     out_of_memory("tile", || vmap(|x: &Variable| tile(x, &[LARGE]), &Variable::new([[1.0, 2.0], [3.0, 4.0]])));
     out_of_memory("jacobian", || jacobian(|x: &Variable| x * 2.0, &repeated([1 << 26])));
+}
+
+/// Of a long stride, the steps that meet no element of the kernel are not looked at one by one.
+#[test]
+fn long_strides_take_no_time() {
+    let options = ConvTransposeOptions {
+        stride: [1 << 24],
+        ..Default::default()
+    };
+    let y = conv_transpose1d(
+        Variable::new([[[2f32, 3.0]]]),
+        Variable::new([[[1f32, 10.0]]]),
+        None,
+        options,
+    );
+    assert_eq!(y.shape(), [1, 1, (1 << 24) + 2]);
+    let places = Array::from([0i64, 1, 2, (1 << 24) - 1, 1 << 24, (1 << 24) + 1]);
+    let found = take(&y, places, 2).to_vec::<f32>();
+    assert_eq!(found, [2.0, 20.0, 0.0, 0.0, 3.0, 30.0]);
 }
 
 /// What is far away from all elements is not looked at one by one.

@@ -36,6 +36,8 @@ pub(super) struct Correlation {
     pub(super) block: usize,
     lanes: usize,
     pub(super) taps: usize,
+    /// Whether no phase has some of the positions, because they meet no element of the kernel.
+    has_gaps: bool,
     /// The starts of the rows of positions of the last phase, and their length.
     pub(super) rows: Vec<usize>,
     pub(super) row: usize,
@@ -118,7 +120,11 @@ impl Correlation {
             } = *window;
             // The element i is met by the element k of the kernel at position t - k * dilation /
             // stride where i + padding = t * stride + remainder; the same remainder as k's.
-            let phases = (0..stride).filter_map(|remainder| {
+            let mut remainders: Vec<usize> =
+                (0..kernel).map(|tap| tap * dilation % stride).collect();
+            remainders.sort_unstable();
+            remainders.dedup();
+            let phases = remainders.into_iter().filter_map(|remainder| {
                 let first = (remainder + stride - padding % stride) % stride;
                 let count = sizes[axis].saturating_sub(first).div_ceil(stride);
                 let meets = |&tap: &usize| tap * dilation % stride == remainder;
@@ -188,6 +194,8 @@ impl Correlation {
         let groups = convolution.groups;
         let apart = [channels * source.size, groups * outputs * size];
         let count = axes.iter().map(Vec::len).product();
+        let along = |axis: &Vec<AxisPhase>| axis.iter().map(|phase| phase.count).sum::<usize>();
+        let has_gaps = axes.iter().map(along).product::<usize>() < size;
         let mut first = (vec![], 0);
         let inputs = channels;
         let phases = (0..count).map(|mut index| {
@@ -305,6 +313,7 @@ impl Correlation {
             block,
             lanes,
             taps: convolution.windows.iter().map(|w| w.kernel).product(),
+            has_gaps,
             rows,
             row,
         }
@@ -418,6 +427,9 @@ impl Correlation {
         scratch: &mut Scratch,
         out: &mut [T],
     ) {
+        if self.has_gaps {
+            out.fill(T::ZERO);
+        }
         let work = match self.block {
             1 => {
                 let parts = self.outputs / outputs;

@@ -91,14 +91,15 @@ fn product<T: Float>(
     let (a, b) = (dense::<T>(&a), dense::<T>(&b));
     match made {
         ConvolutionPart::Output => {
-            let correlation = Correlation::forward(convolution, n, Unit::of::<T>());
-            Array::filled_by(shape, |y| correlation.run(n, &a, &b, y))
+            // The result is allocated first: a plan takes no more memory than it does.
+            let correlation = || Correlation::forward(convolution, n, Unit::of::<T>());
+            Array::filled_by(shape, |y| correlation().run(n, &a, &b, y))
         }
-        ConvolutionPart::Input => {
+        ConvolutionPart::Input => Array::filled_by(shape, |x| {
             let correlation = Correlation::backward(convolution, n, Unit::of::<T>());
             let w = correlation.turned(&a);
-            Array::filled_by(shape, |x| correlation.run(n, &b, w.as_slice(), x))
-        }
+            correlation.run(n, &b, w.as_slice(), x);
+        }),
         ConvolutionPart::Weights if is_thin(convolution) => {
             let correlation = Correlation::forward(convolution, n, Unit::of::<T>());
             let parts = parts(convolution, n);
