@@ -9,7 +9,7 @@ use bibun::links::{
     SinusoidalPositions, TransformerBlock,
 };
 use bibun::{
-    GradientCheckOptions, Variable, assert_gradients, attempt, compile, eval_mode, grad,
+    GradientCheckOptions, Variable, assert_gradients, attempt, compile, eval_mode, grad, hvp, jvp,
     per_example, s, tree_map, vmap,
 };
 
@@ -316,6 +316,28 @@ fn a_small_language_model_is_a_sequence() {
         .then(Linear::new(8, 10, g));
     let words = Variable::constant([[1i64, 2, 3], [4, 5, 6]]);
     assert_eq!(model.forward(&words).shape(), [2, 3, 10]);
+}
+
+/// Scores of the lowest number of a dtype are allowed, with which users of PyTorch hide padding.
+#[test]
+fn derivatives_beside_the_lowest_number() {
+    let (low, hidden) = (f64::MIN, f64::NEG_INFINITY);
+    let mask = Variable::constant([[low, hidden], [low, 0.0]]);
+    let q = Variable::constant([[1.0], [1.0]]);
+    let v = Variable::constant([[1.0], [2.0]]);
+    let f = |v: &Variable| attention(&q, &q, v, &mask);
+    let (y, dy) = jvp(f, &v, &v);
+    assert_eq!(
+        (y.to_vec::<f64>(), dy.to_vec::<f64>()),
+        (vec![1.0, 2.0], vec![1.0, 2.0])
+    );
+    let squares = |v: &Variable| f(v).square().sum(..);
+    let ones = Variable::constant([[1.0], [1.0]]);
+    assert_eq!(hvp(squares, &v, &ones).1.to_vec::<f64>(), [2.0, 2.0]);
+    let twice = grad(|v: &Variable| grad(squares, v).sum(..), &v);
+    assert_eq!(twice.to_vec::<f64>(), [2.0, 2.0]);
+    let of_mask = grad(|mask: &Variable| attention(&q, &q, &v, mask).sum(..), &mask);
+    assert_eq!(of_mask.to_vec::<f64>(), [0.0; 4]);
 }
 
 #[test]

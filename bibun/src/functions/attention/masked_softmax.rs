@@ -1,18 +1,18 @@
 //! Softmax with a mask.
 
-use bibun_array::DType;
+use bibun_array::{DType, keep_dims};
 
 use crate::call::composite;
 use crate::error::mismatch;
 use crate::function::Spec;
-use crate::functions::{cast, not_equal, softmax, to_float, where_};
+use crate::functions::{any, cast, not_equal, softmax, to_float, where_};
 use crate::variable::Variable;
 
 /// Computes the softmax along an axis with a mask: over the elements where a mask of bools is true,
 /// or of `x + mask` with a mask of floats.
 ///
 /// Masked elements (false, or -∞) are exactly zero; where all elements along the axis are masked,
-/// all are zero.
+/// all are zero. If those that are not masked are all -∞, they are NaN, as in [`softmax`].
 ///
 /// Shapes: x any, mask that broadcasts to it → the shape of x.
 /// Types: x floats; integers give f64; mask bool, or a float, which is cast to the dtype of x.
@@ -46,9 +46,10 @@ pub fn masked_softmax(x: impl Into<Variable>, mask: impl Into<Variable>, axis: i
         (x + &mask, not_equal(mask, f64::NEG_INFINITY))
     };
     let kept = kept.broadcast_to(x.shape());
-    // Not -∞, because the softmax of a row of -∞ would be NaN, and so would its gradient.
-    let lowest = x.dtype().lowest();
-    where_(&kept, softmax(where_(&kept, x, lowest), axis), 0.0)
+    // The softmax of a row of -∞ would be NaN, and so would its gradient.
+    let hidden = where_(any(&kept, keep_dims(axis)), f64::NEG_INFINITY, 0.0);
+    let hidden = cast(hidden, x.dtype());
+    where_(&kept, softmax(where_(&kept, x, hidden), axis), 0.0)
 }
 
 /// Raises an error for a mask of scores that is neither bool nor float, or does not broadcast to
@@ -145,6 +146,23 @@ mod tests {
             assert_eq!(gx.to_vec::<f64>(), [0.0, -0.5, 0.5, 0.0, 0.0, 0.0]);
         }
     }
+    #[test]
+    fn the_lowest_number_is_a_score_like_others() {
+        for dtype in [DType::F16, DType::BF16, DType::F32, DType::F64] {
+            let lowest = Variable::constant(bibun_array::Array::full([1, 2], dtype.lowest()));
+            let mask = Variable::constant([[true, false]]);
+            assert_eq!(
+                masked_softmax(&lowest, &mask, 1).to_vec::<f64>(),
+                [1.0, 0.0]
+            );
+            let added = Variable::constant([[0.0, f64::NEG_INFINITY]]);
+            assert_eq!(
+                masked_softmax(&lowest, &added, 1).to_vec::<f64>(),
+                [1.0, 0.0]
+            );
+        }
+    }
+
     #[test]
     fn floats_are_added() {
         let x = Variable::new([[0.0f32, f32::NAN, 0.0], [f32::NAN, 1.0, 2.0]]);
