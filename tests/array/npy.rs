@@ -350,6 +350,32 @@ fn what_was_there_stays_when_writing_fails() {
 }
 
 #[test]
+fn a_damaged_name_of_a_dtype_is_no_other_value() {
+    let mut file = Cursor::new(Vec::new());
+    let mut writer = NpzWriter::new(&mut file);
+    writer
+        .array("x", &Array::from([1.0, 2.0]))
+        .expect("a new name");
+    writer.finish().expect("memory");
+    let mut bytes = file.into_inner();
+    let mut read = |bytes: &[u8]| {
+        NpzReader::new(Cursor::new(bytes.to_vec()))
+            .expect("its list")
+            .read("x")
+    };
+    assert!(matches!(read(&bytes), Ok(NpzValue::Array(_))));
+    let dtype = bytes
+        .windows(3)
+        .position(|part| part == b"<f8")
+        .expect("its header");
+    bytes[dtype + 1] ^= 1;
+    let error = read(&bytes)
+        .expect_err("the checksum is another")
+        .to_string();
+    assert!(error.contains("array `x`"), "{error}");
+}
+
+#[test]
 fn texts_are_read_and_nothing_stands_in_their_way() {
     let mut reader = NpzReader::open(golden("texts.npz")).expect("texts");
     let mut texts = Vec::new();

@@ -165,14 +165,12 @@ fn read_member(archive: &mut ZipArchive<Input<'_>>, index: usize) -> Result<NpzV
         member = archive.by_index(index)?;
     }
     let value = read_value(&mut member, size)?;
-    if !matches!(value, NpzValue::Other(_)) {
-        // The archive compares its checksum at the end.
-        io::copy(&mut member, &mut io::sink())?;
-    }
+    // The archive compares its checksum at the end. A value that is not known may be a damaged one.
+    io::copy(&mut member, &mut io::sink())?;
     Ok(value)
 }
 
-/// Reads an array or a text. Anything else stays unread.
+/// Reads an array or a text, and of anything else the header.
 fn read_value(reader: &mut dyn Read, length: u64) -> Result<NpzValue, FileError> {
     let (header, header_length) = read_header(reader)?;
     let rest = length.saturating_sub(header_length);
