@@ -14,6 +14,7 @@ use super::schedule::Schedule;
 use super::slots::{Parameters, Slots};
 use super::stepped::Packed;
 use super::{Optimizer, check_trainable, evaluate};
+use crate::call::calling;
 use crate::error::{Error, refuse};
 use crate::links::{Chain, for_each_parameter};
 use crate::serializers::{State, StateError, Stateful};
@@ -342,6 +343,7 @@ fn number_name(rule: usize, name: &str) -> String {
 impl<R: UpdateRule<N, G>, const N: usize, const G: usize> Optimizer for RuleOptimizer<R, N, G> {
     #[track_caller]
     fn update(&mut self, model: &dyn Chain) {
+        let _called = calling("update");
         check_trainable("update", model);
         self.expect_here("update");
         let tasks = self.tasks(model);
@@ -357,6 +359,7 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> Optimizer for RuleOpti
 
     #[track_caller]
     fn minimize(&mut self, model: &dyn Chain, objective: &mut dyn FnMut() -> Variable) -> Variable {
+        let _called = calling("minimize");
         self.expect_here("minimize");
         let loss = evaluate(model, objective);
         if R::OBSERVES {

@@ -110,15 +110,14 @@ impl<const N: usize> Slots<N> {
         let own = unused(name, |name| names().any(|other| other == name));
         let (is_numbered, name) = (own != name, Arc::<str>::from(own));
         let spec = spec_of_state(&parameter.spec());
-        let memory = match self.waiting.shift_remove(&name) {
-            Some(memory) => {
-                for (array, part) in memory.arrays.iter().zip(R::STATE) {
-                    expect_spec(&name, part, array, &spec);
-                }
-                memory
+        // What does not fit stays where it is.
+        if let Some(memory) = self.waiting.get(&name) {
+            for (array, part) in memory.arrays.iter().zip(R::STATE) {
+                expect_spec(&name, part, array, &spec);
             }
-            None => Memory::initial::<R, G>(&spec),
-        };
+        }
+        let loaded = self.waiting.shift_remove(&name);
+        let memory = loaded.unwrap_or_else(|| Memory::initial::<R, G>(&spec));
         let slot = Slot {
             parameter: parameter.clone(),
             name,

@@ -578,6 +578,8 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
                 self.save(folder)?;
             }
         };
+        // The last gradients may have been the first that were not finite.
+        self.check_parameters()?;
         self.save(folder)?;
         Ok(outcome)
     }

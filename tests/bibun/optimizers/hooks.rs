@@ -1,12 +1,12 @@
 //! Hooks against plain loops over all parameters.
 
-use bibun::Variable;
 use bibun::array::math::Float;
 use bibun::array::{Array, Change, DType, ElementFormula, Generator, Number};
 use bibun::optimizers::hooks::{
     ClipNorm, ClipValue, GradientNoise, Hook, Lasso, Site, WeightDecay,
 };
 use bibun::optimizers::*;
+use bibun::{Variable, attempt};
 
 /// Steps of gradient descent with hooks, on parameters of many blocks, against `reference`, which
 /// changes all gradients.
@@ -241,6 +241,57 @@ impl Hook for Positions {
         let own = Array::arange(0, site.gradient.size() as i64).cast(site.gradient.dtype());
         let first = 1e6 * site.number as f64 + 1e7 * site.step as f64;
         Some(Change::of(*self, [own], [first]))
+    }
+}
+
+/// Changes gradients by an array, whatever it is.
+#[derive(Clone, Debug)]
+struct By(Array);
+
+impl ElementFormula<3> for By {
+    const NAME: &'static str = "by";
+
+    fn value<T: Float>([_, gw, by]: [Number<T>; 3], []: [Number<T>; 0]) -> Number<T> {
+        gw * by
+    }
+}
+
+impl Hook for By {
+    fn change(&self, _: &Site<'_>) -> Option<Change> {
+        Some(Change::of(self.clone(), [self.0.clone()], []))
+    }
+}
+
+#[test]
+fn arrays_of_a_hook_that_do_not_fit_are_refused() {
+    let good = [Array::from(2.0), Array::ones([2, 3], DType::F64)];
+    let bad = [
+        Array::ones([3, 2], DType::F64),
+        Array::ones([6], DType::F64),
+        Array::ones([3], DType::F64),
+        Array::ones([9], DType::F64),
+        Array::ones([0], DType::F64),
+        Array::ones([2, 3], DType::F32),
+    ];
+    let w = Variable::new([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+    w.set_grad(&Variable::constant(Array::ones([2, 3], DType::F64)));
+    for array in good {
+        Sgd::new(0.0).hook(By(array)).update(&w);
+    }
+    for array in bad {
+        let mut optimizer = Sgd::new(1.0).hook(By(array.clone()));
+        let error = attempt(|| optimizer.update(&w)).unwrap_err().to_string();
+        let expected = format!(
+            "changes the gradient of the parameter ``, f64 [2, 3], by an array {} {}; it must have",
+            array.dtype(),
+            array.shape()
+        );
+        assert!(
+            error.starts_with("update: ") && error.contains(&expected),
+            "{error}"
+        );
+        assert!(error.contains(file!()), "{error}");
+        assert_eq!(w.to_vec::<f64>(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
     }
 }
 

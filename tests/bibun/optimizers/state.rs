@@ -221,7 +221,10 @@ fn states_of_other_shapes_are_refused() {
             .unwrap()
             .1;
         fresh.load_state(&state).unwrap();
-        let error = attempt(|| train(&mut *fresh, &small, 4..5)).unwrap_err();
+        let mut refused = || attempt(|| train(&mut *fresh, &small, 4..5)).unwrap_err();
+        let error = refused();
+        // The state is still there, to be refused again.
+        assert_eq!(refused().to_string(), error.to_string());
         assert!(
             error.to_string().contains("of the loaded state is"),
             "{name}: {error}"

@@ -243,6 +243,25 @@ fn a_loss_that_is_no_number_is_not_learnt_from() {
 }
 
 #[test]
+fn a_last_gradient_that_is_no_number_is_found() {
+    // The root of zero has a loss, and no gradient.
+    let root = |w: &Variable, _: &(Array, Array), _: &mut Step<'_>| w.square().sqrt().sum(..);
+    let until = Until::Iterations(1);
+    let mut trainer = Trainer::new(
+        Variable::new([0f32]),
+        Points::new(4, 4),
+        Sgd::new(0.1),
+        root,
+    )
+    .until(until);
+    let error = trainer.run().expect_err("0 / 0").to_string();
+    assert!(
+        error.contains("an element of the parameter `` is NaN at iteration 1"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_parameter_that_is_no_number_is_not_kept() {
     let folder = Folder::new("not-finite");
     // The loss stays finite while the parameter overflows.

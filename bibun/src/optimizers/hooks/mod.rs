@@ -25,6 +25,8 @@ use std::sync::Arc;
 
 use bibun_array::{Array, Change, Device};
 
+use crate::error::{Error, raise};
+
 pub use clip::{ClipNorm, ClipValue};
 pub use decay::{Lasso, WeightDecay};
 pub use noise::GradientNoise;
@@ -145,6 +147,10 @@ impl Hooks {
 
     /// Returns the changes that the first hooks, one for each sum of squares, make to a parameter's
     /// gradient.
+    ///
+    /// # Panics
+    /// Panics if an array of a change does not fit the gradient.
+    #[track_caller]
     pub(super) fn changes<'a>(
         &self,
         squares: &'a [Array],
@@ -153,8 +159,40 @@ impl Hooks {
         let sites = squares.iter().map(site);
         let hooks = self.0.iter().zip(sites);
         let changes = hooks.filter(|((contains, _), site)| contains(site.name));
-        let changes = changes.filter_map(|((_, hook), site)| hook.change(&site));
-        changes.collect()
+        let mut made = Vec::new();
+        for ((_, hook), site) in changes {
+            let Some(change) = hook.change(&site) else {
+                continue;
+            };
+            change
+                .others()
+                .iter()
+                .for_each(|x| expect_fit(&**hook, &site, x));
+            made.push(change);
+        }
+        made
+    }
+}
+
+/// Checks that an array of a change has the size and the dtype that the gradient asks for.
+#[track_caller]
+fn expect_fit(hook: &dyn Hook, site: &Site<'_>, x: &Array) {
+    let gradient = site.gradient;
+    let computed = gradient.dtype().accumulator();
+    let dtypes = [gradient.dtype(), computed, computed.to_real()];
+    let is_fit = x.size() == 1 || x.shape() == gradient.shape();
+    if !is_fit || !dtypes.contains(&x.dtype()) {
+        let what = format!(
+            "{hook:?} changes the gradient of the parameter `{}`, {} {}, by an array {} {}; it must have a \
+             single element or the shape of the gradient, and the dtype {}",
+            site.name,
+            gradient.dtype(),
+            gradient.shape(),
+            x.dtype(),
+            x.shape(),
+            computed,
+        );
+        raise(Error::argument("update", what));
     }
 }
 

@@ -130,10 +130,12 @@ impl Lbfgs {
         if parts.are_same(&self.parts) && self.waiting.is_none() {
             return;
         }
-        self.history = match self.waiting.take() {
-            Some(loaded) => loaded.into_history(&parts),
+        // What does not fit stays where it is.
+        self.history = match &self.waiting {
+            Some(loaded) => loaded.history(&parts),
             None => History::default(),
         };
+        self.waiting = None;
         self.parts = parts;
     }
 }
@@ -349,7 +351,7 @@ fn vector_names(pairs: usize, has_last: bool) -> impl Iterator<Item = String> {
 impl Loaded {
     /// Returns the history, with vectors joined from the arrays of these parameters.
     #[track_caller]
-    fn into_history(self, parts: &Parts) -> History {
+    fn history(&self, parts: &Parts) -> History {
         let mut vectors = parts
             .join(&self.arrays, || vector_names(self.pairs, self.has_last))
             .into_iter();
