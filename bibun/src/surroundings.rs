@@ -6,13 +6,14 @@ use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::mem;
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Once, Weak};
 use std::thread::LocalKey;
 
 use bibun_array::{Array, Draws, is_traced};
 use rustc_hash::FxHashMap;
 
 use crate::call;
+use crate::error::{Error, raise};
 use crate::hooks;
 use crate::leaf::{self, Leaf, LeafOwner};
 use crate::links;
@@ -50,6 +51,8 @@ pub struct Scopes {
     rules: Rules,
     batch: Vec<BatchDraws>,
     part: Option<BatchPart>,
+    /// The function that was running, if what it sees is recorded.
+    inside: Option<Weak<()>>,
 }
 
 impl Scopes {
@@ -62,11 +65,21 @@ impl Scopes {
             rules: Rules::in_force(),
             batch: randomness::batch(),
             part: randomness::part(),
+            inside: inside(),
         }
     }
 
     /// Runs `f` with these scopes instead of those that are open on this thread.
+    ///
+    /// # Panics
+    /// Panics if these are scopes of a function that [`compile`](crate::compile) or
+    /// [`checkpoint`](crate::checkpoint) runs at this moment on another thread: what it draws and reads there would
+    /// not be known in the next run.
+    #[track_caller]
     pub fn run<T>(&self, f: impl FnOnce() -> T) -> T {
+        if self.inside.is_some() {
+            self.expect_same_thread();
+        }
         let attended = self.detects_anomaly || !self.rules.is_empty() || hooks::are_any();
         let inside = || scope::attended_if(attended, f);
         let inside = || randomness::in_batch(self.batch.clone(), inside);
@@ -75,6 +88,25 @@ impl Scopes {
         let inside = || hooks::detecting_anomaly(self.detects_anomaly, inside);
         scope::within(self.mode, || scope::at_least(self.level, inside))
     }
+
+    #[track_caller]
+    fn expect_same_thread(&self) {
+        let running = self.inside.as_ref().and_then(Weak::upgrade);
+        let is_here = |running: &Arc<()>| {
+            INSIDE.with_borrow(|own| own.as_ref().is_some_and(|own| Arc::ptr_eq(own, running)))
+        };
+        if running.is_some_and(|running| !is_here(&running)) {
+            let what = "these are scopes of a function that `compile`, `checkpoint` or a transformation like them \
+                        runs on another thread; such a function computes on one thread";
+            raise(Error::argument("Scopes::run", what));
+        }
+    }
+}
+
+/// Returns the function that is running here, if what it sees is recorded.
+fn inside() -> Option<Weak<()>> {
+    let own = || INSIDE.with_borrow(|own| own.as_ref().map(Arc::downgrade));
+    ARE_LAYERS.get().then(own).flatten()
 }
 
 /// The surroundings that a function saw in its first run.
@@ -236,6 +268,8 @@ impl Layer {
 thread_local! {
     static LAYERS: RefCell<Vec<Layer>> = const { RefCell::new(Vec::new()) };
     static ARE_LAYERS: Cell<bool> = const { Cell::new(false) };
+    /// The outermost function that sees a layer, as long as it runs.
+    static INSIDE: RefCell<Option<Arc<()>>> = const { RefCell::new(None) };
 }
 
 fn with_layer<T>(layer: Layer, f: impl FnOnce() -> T) -> (T, Contents) {
@@ -252,12 +286,17 @@ fn in_layer<T>(layer: Layer, f: impl FnOnce() -> T) -> (T, Layer) {
     }
     fn pop() -> Layer {
         LAYERS.with_borrow_mut(|layers| {
-            ARE_LAYERS.set(layers.len() > 1);
+            if layers.len() == 1 {
+                ARE_LAYERS.set(false);
+                INSIDE.set(None);
+            }
             layers.pop().expect("layers end in order")
         })
     }
     LAYERS.with_borrow_mut(|layers| layers.push(layer));
-    ARE_LAYERS.set(true);
+    if !ARE_LAYERS.replace(true) {
+        INSIDE.set(Some(Arc::default()));
+    }
     let end = End;
     let result = f();
     mem::forget(end);
@@ -433,6 +472,7 @@ fn put_aside() -> Box<dyn Any> {
         (
             Aside::of(&LAYERS, Vec::new()),
             Aside::of(&ARE_LAYERS, false),
+            Aside::of(&INSIDE, None),
         ),
     ))
 }

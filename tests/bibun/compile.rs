@@ -351,6 +351,59 @@ fn threads_trace_a_function_once() {
     );
 }
 
+/// What other threads draw and read is not part of a trace, so that they must not compute with its values.
+#[test]
+fn a_function_is_traced_on_one_thread() {
+    let norm = Arc::new(BatchNorm::new(2));
+    let inside = Arc::clone(&norm);
+    let f = compile(move |x: &Variable| {
+        thread::scope(|scope| {
+            let other = scope.spawn(|| attempt(|| inside.forward(x)));
+            other.join().expect("it is an error").unwrap_err();
+        });
+        x * 2.0
+    });
+    let x = Variable::constant([[1f32, 2.0], [3.0, 5.0]]);
+    let error = attempt(|| f.call(&x)).unwrap_err().to_string();
+    assert!(
+        error.contains("nor on another thread") && error.contains(file!()),
+        "{error}"
+    );
+    assert_eq!(norm.running_mean.get().to_vec::<f32>(), [0.0, 0.0]);
+    eval_mode(|| norm.forward(&x)).to_vec::<f32>();
+}
+
+#[test]
+fn gradients_through_donated_arguments_are_refused() {
+    let f = compile(|x: &Variable| x.square().sum(..));
+    let x = Variable::new([1.0, 2.0]);
+    assert_eq!(f.call_donated(x.clone()).item::<f64>(), 5.0);
+    let donated = |x: &Variable| f.call_donated(x.clone());
+    let way_back = [
+        attempt(|| grad(donated, &x)),
+        attempt(|| hessian(donated, &x)),
+        attempt(|| f.call_donated(&x * 2.0)),
+        attempt(|| {
+            vmap(
+                |x: &Variable| grad(donated, x),
+                &Variable::constant([[1.0, 2.0]]),
+            )
+        }),
+    ];
+    for refused in way_back {
+        let error = refused.unwrap_err().to_string();
+        assert!(
+            error.starts_with("call_donated: an argument has history"),
+            "{error}"
+        );
+        assert!(error.contains(file!()), "{error}");
+    }
+    assert_eq!(no_grad(|| f.call_donated(&x * 2.0)).item::<f64>(), 20.0);
+    assert_eq!(f.call_donated((&x * 2.0).detach()).item::<f64>(), 20.0);
+    let tangent = jvp(donated, &x, &Variable::constant([1.0, 1.0])).1;
+    assert_eq!(tangent.item::<f64>(), 6.0);
+}
+
 /// No thread is refused because another one has counted its trace and is about to keep the program.
 #[test]
 fn a_limit_that_is_used_up_refuses_no_thread_that_needs_no_trace() {

@@ -871,7 +871,7 @@ fn values_of_a_program_are_not_captured() {
     refused(
         || f.call(&pair),
         "multiply: an input is a value of compile while it was traced, which has no elements outside \
-         of it; hand it over as an argument",
+         of it, nor on another thread; hand it over as an argument",
         line,
     );
     let f = compile(|w: &Variable| {

@@ -2,13 +2,14 @@
 //! not leave: `checkpoint`, `custom` without rules, the chunks of `vmap`, a loss that was not finite.
 
 use std::sync::{Arc, Mutex};
+use std::thread;
 
 use bibun::array::{Array, DType, Generator};
 use bibun::functions::{dropout, random_normal, square};
 use bibun::links::{BatchNorm, Buffer, Chain, Dropout, Evaluation, Link, TransformerBlock};
 use bibun::{
-    GradOptions, Randomness, Rules, Tree, Variable, VmapOptions, attempt, checkpoint, custom,
-    eval_mode, grad, gradients_with, is_recording, is_training, jvp, linearize, no_grad,
+    GradOptions, Randomness, Rules, Scopes, Tree, Variable, VmapOptions, attempt, checkpoint,
+    custom, eval_mode, grad, gradients_with, is_recording, is_training, jvp, linearize, no_grad,
     per_example, train_mode, value_and_grad, vjp, vmap, vmap_with,
 };
 
@@ -407,6 +408,49 @@ fn a_second_run_that_differs_is_an_error() {
     );
     let error = attempt(|| y.sum(..).backward()).unwrap_err().to_string();
     assert!(error.contains("more often than the first time"), "{error}");
+}
+
+#[test]
+fn a_checkpoint_computes_on_one_thread() {
+    let drop = Arc::new(Dropout::new(0.5, &mut Generator::new(1)));
+    let forward = move |x: &Variable| {
+        let scopes = Scopes::current();
+        thread::scope(|threads| {
+            let other = threads.spawn(|| attempt(|| scopes.run(|| drop.forward(x))));
+            other.join().expect("it is an error")
+        })
+        .unwrap_or_else(|error| bibun::array::raise(error))
+    };
+    let x = Variable::new([1.0; 64]);
+    let forward = Arc::new(forward);
+    let own = Arc::clone(&forward);
+    let error = attempt(|| checkpoint(move |x: &Variable| own(x), &x))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.starts_with("Scopes::run: these are scopes of a function"),
+        "{error}"
+    );
+    assert!(error.contains(file!()), "{error}");
+    // Afterwards they are scopes like others.
+    let scopes = checkpoint_scopes();
+    assert_eq!(
+        thread::spawn(move || scopes.run(is_training)).join().ok(),
+        Some(true)
+    );
+    assert_eq!(forward(&x).size(), 64);
+}
+
+/// The scopes of a function that is no longer running.
+fn checkpoint_scopes() -> Scopes {
+    let seen = Arc::new(Mutex::new(None));
+    let inside = Arc::clone(&seen);
+    let see = move |x: &Variable| {
+        *inside.lock().unwrap() = Some(Scopes::current());
+        x * 2.0
+    };
+    checkpoint(see, &Variable::new(1.0));
+    seen.lock().unwrap().take().expect("it ran")
 }
 
 #[test]

@@ -624,6 +624,9 @@ impl Recording {
         let current = CURRENT.with_borrow(|all| all.last().cloned());
         let mut found: Option<Arc<Self>> = None;
         for slot in inputs.iter().filter_map(|x| slot(x)) {
+            if !slot.recording.is_going_on() {
+                slot.recording.escaped(function);
+            }
             let own = slot.recording.going_on();
             match &found {
                 Some(found) if !Arc::ptr_eq(found, &own) => {
@@ -654,8 +657,8 @@ impl Recording {
     #[track_caller]
     fn escaped(self: &Arc<Self>, function: &'static str) -> ! {
         let what = format!(
-            "an input is a value of {} while it was traced, which has no elements outside of it; \
-             hand it over as an argument or a result instead",
+            "an input is a value of {} while it was traced, which has no elements outside of it, nor on \
+             another thread; hand it over as an argument or a result instead",
             self.name
         );
         self.refuse(Error::invalid(function, what))

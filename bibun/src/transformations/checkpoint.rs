@@ -24,7 +24,8 @@ use crate::variable::Variable;
 /// When `f` is run again, it sees the same surroundings as the first time: training or evaluation
 /// mode, the [`Rules`](crate::Rules) in force, the random numbers of every generator, and the
 /// contents of [buffers](crate::links::Buffer) and of leaves that it captures as constants. It draws
-/// no new numbers and changes no buffer a second time. Nothing else that `f` reads may have changed.
+/// no new numbers and changes no buffer a second time. Nothing else that `f` reads may have changed, and `f` computes
+/// on one thread: what other threads draw or read for it is not seen again.
 ///
 /// ```
 /// use bibun::{checkpoint, grad, Variable};

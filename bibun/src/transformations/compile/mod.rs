@@ -150,7 +150,8 @@ where
     /// history.
     ///
     /// # Panics
-    /// Panics in the same cases as [`call`](Self::call), and if another thread changes a buffer while the
+    /// Panics in the same cases as [`call`](Self::call), if the argument was computed with history (leaves are
+    /// no such values), because no gradient would get to it, and if another thread changes a buffer while the
     /// program runs, because it could not run again.
     ///
     /// ```
@@ -167,6 +168,7 @@ where
     pub fn call_donated(&self, x: A) -> Y {
         let _called = calling("compile");
         if is_attended() {
+            expect_no_history(&Leaves::of(&x).variables);
             // The function may ask for gradients by leaves of the argument.
             let without_history = |y: &Variable| match y.is_leaf() {
                 true => y.clone(),
@@ -175,6 +177,7 @@ where
             return tree_map(without_history, &(self.function)(&x));
         }
         let (core, inputs) = self.core(&x);
+        expect_no_history(&inputs);
         drop(x);
         let (outputs, form) = CompiledCall::call_donated(&core, inputs, caller());
         result(outputs.into_iter(), form.as_ref())
@@ -512,6 +515,17 @@ fn form_of<Y: Tree + Send + 'static>(y: &Y, mut leaves: Leaves) -> Form {
         leaves,
         is_of_arguments,
     })
+}
+
+/// Refuses values whose gradients would be lost.
+#[track_caller]
+fn expect_no_history(inputs: &[Variable]) {
+    let is_computed = |x: &Variable| x.has_history() && !x.is_leaf();
+    if scope::is_recording() && inputs.iter().any(is_computed) {
+        let what = "an argument has history, as under `grad`, and the results of `call_donated` have none, so \
+                    that no gradient would get to it; use `call`, or hand over `x.detach()`";
+        raise(Error::argument("call_donated", what));
+    }
 }
 
 /// Whether every call of a function is to be seen, so that the function itself has to run.

@@ -46,7 +46,8 @@ impl Counts {
             .map(|x| format!("{} {}", x.dtype(), x.shape()));
         let what = format!(
             "trace {} of at most {limit}, for inputs {}: each list of shapes, dtypes, strides and plain \
-             fields is traced once, so call it with the same ones, or raise the limit",
+             fields is traced once, for the function and for each of its derivatives, so call it with the same \
+             ones, or raise the limit",
             limit.saturating_add(1),
             specs.collect::<Vec<_>>().join(", ")
         );
