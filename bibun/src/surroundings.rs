@@ -105,8 +105,8 @@ impl Scopes {
 
 /// Returns the function that is running here, if what it sees is recorded.
 fn inside() -> Option<Weak<()>> {
-    let own = || INSIDE.with_borrow(|own| own.as_ref().map(Arc::downgrade));
-    ARE_LAYERS.get().then(own).flatten()
+    let own = |own: &mut Option<Arc<()>>| Arc::downgrade(own.get_or_insert_default());
+    ARE_LAYERS.get().then(|| INSIDE.with_borrow_mut(own))
 }
 
 /// The surroundings that a function saw in its first run.
@@ -268,7 +268,7 @@ impl Layer {
 thread_local! {
     static LAYERS: RefCell<Vec<Layer>> = const { RefCell::new(Vec::new()) };
     static ARE_LAYERS: Cell<bool> = const { Cell::new(false) };
-    /// The outermost function that sees a layer, as long as it runs.
+    /// Stands for the outermost function that sees a layer, as long as it runs, if somebody asks.
     static INSIDE: RefCell<Option<Arc<()>>> = const { RefCell::new(None) };
 }
 
@@ -288,15 +288,13 @@ fn in_layer<T>(layer: Layer, f: impl FnOnce() -> T) -> (T, Layer) {
         LAYERS.with_borrow_mut(|layers| {
             if layers.len() == 1 {
                 ARE_LAYERS.set(false);
-                INSIDE.set(None);
+                INSIDE.take();
             }
             layers.pop().expect("layers end in order")
         })
     }
     LAYERS.with_borrow_mut(|layers| layers.push(layer));
-    if !ARE_LAYERS.replace(true) {
-        INSIDE.set(Some(Arc::default()));
-    }
+    ARE_LAYERS.set(true);
     let end = End;
     let result = f();
     mem::forget(end);
