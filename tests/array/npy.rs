@@ -358,7 +358,7 @@ fn a_damaged_name_of_a_dtype_is_no_other_value() {
         .expect("a new name");
     writer.finish().expect("memory");
     let mut bytes = file.into_inner();
-    let mut read = |bytes: &[u8]| {
+    let read = |bytes: &[u8]| {
         NpzReader::new(Cursor::new(bytes.to_vec()))
             .expect("its list")
             .read("x")

@@ -2,12 +2,38 @@
 
 use std::cell::Cell;
 
-use bibun::Variable;
 use bibun::array::{Array, DType};
 use bibun::optimizers::schedule::exponential;
 use bibun::optimizers::*;
+use bibun::{Variable, attempt};
 
 use super::all;
+
+#[test]
+fn a_trial_that_fails_leaves_the_parameters_as_they_were() {
+    for fails in 1..5 {
+        let w = Variable::new([-1.2, 1.0]);
+        let (mut calls, mut before) = (0, w.to_vec::<f64>());
+        let mut optimizer = Lbfgs::new(1.0).iterations(1);
+        let error = loop {
+            let step = attempt(|| {
+                optimizer.minimize(&w, &mut || {
+                    calls += 1;
+                    if calls == fails {
+                        let _ = w.reshape([7]);
+                    }
+                    (&w - 3.0).square().square().sum(..)
+                })
+            });
+            match step {
+                Ok(_) => before = w.to_vec(),
+                Err(error) => break error.to_string(),
+            }
+        };
+        assert!(error.starts_with("reshape"), "{error}");
+        assert_eq!(w.to_vec::<f64>(), before, "at evaluation {fails}");
+    }
+}
 
 /// `Σ k (wₖ - target)²`.
 fn bowl(w: &Variable) -> Variable {

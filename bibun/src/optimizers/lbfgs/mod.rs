@@ -4,6 +4,7 @@ mod line_search;
 mod vectors;
 
 use std::collections::VecDeque;
+use std::thread;
 
 use bibun_array::Array;
 use indexmap::IndexMap;
@@ -179,6 +180,17 @@ impl History {
     }
 }
 
+/// Gives parameters their old values if the objective fails at a trial.
+struct PutBack<'a>(&'a Parts, &'a [f64]);
+
+impl Drop for PutBack<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.set_values(self.1);
+        }
+    }
+}
+
 /// Computes `x + factor y` in place of x.
 fn add(x: &mut [f64], factor: f64, y: &[f64]) {
     for (x, y) in x.iter_mut().zip(y) {
@@ -229,6 +241,7 @@ impl Optimizer for Lbfgs {
             let mut at = |length: f64| {
                 let mut w = here.w.clone();
                 add(&mut w, length, &direction);
+                let _back = PutBack(&self.parts, &here.w);
                 self.parts.set_values(&w);
                 let loss = evaluate(model, objective).item();
                 let gw = self.parts.gradients();
