@@ -202,6 +202,7 @@ enum Work<'a, T> {
 }
 
 /// The matrix that begins at an element of another one.
+#[inline]
 fn from<T>(matrix: Matrix<'_, T>, start: usize) -> Matrix<'_, T> {
     Matrix {
         memory: &matrix.memory[start.min(matrix.memory.len())..],

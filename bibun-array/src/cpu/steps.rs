@@ -18,6 +18,7 @@ pub(super) struct Steps {
 }
 
 impl Steps {
+    #[inline]
     pub(super) fn new(layout: &Layout) -> Self {
         let mut sizes: SmallVec<[usize; 4]> = SmallVec::new();
         let mut strides: SmallVec<[isize; 4]> = SmallVec::new();
@@ -48,6 +49,7 @@ impl Steps {
     }
 
     /// The step between neighbours, if it is the same everywhere.
+    #[inline]
     pub(super) fn even_step(&self) -> Option<isize> {
         match self.strides[..] {
             [step] => Some(step),
@@ -56,12 +58,14 @@ impl Steps {
     }
 
     /// The number of elements along the innermost axis, and the step between them.
+    #[inline]
     pub(super) fn inner(&self) -> (usize, isize) {
         let last = self.sizes.len() - 1;
         (self.sizes[last], self.strides[last])
     }
 
     /// The axis whose elements are neighbours in memory, if it is not the last one and both are long.
+    #[inline]
     pub(super) fn turned_axis(&self) -> Option<usize> {
         let (last, others) = self.sizes.split_last()?;
         let is_long = |size: usize| size >= SQUARE / 2;
@@ -73,12 +77,14 @@ impl Steps {
     }
 
     /// Whether rows of the innermost axis begin at elements that follow each other.
+    #[inline]
     pub(super) fn starts_rows(&self) -> bool {
         matches!((&self.sizes[..], &self.strides[..]), ([_, _], [1, _]))
     }
 
     /// The number of rows of the innermost axis before the next one begins in a new place, and the
     /// step between them.
+    #[inline]
     pub(super) fn outer(&self) -> (usize, isize) {
         match self.sizes.len() {
             1 => (1, 0),
@@ -87,6 +93,7 @@ impl Steps {
     }
 
     /// Whether some elements are whole rows of neighbours.
+    #[inline]
     fn has_rows(&self, position: usize, count: usize) -> bool {
         let (row, step) = self.inner();
         let is_whole = position.is_multiple_of(row) && count.is_multiple_of(row);
@@ -116,6 +123,7 @@ impl Steps {
     }
 
     /// Writes elements, in row-major order, to their places in memory.
+    #[inline]
     pub(super) fn write<T: Copy>(&self, memory: &mut [T], elements: &[T]) {
         if self.has_rows(0, elements.len()) {
             let row = self.inner().0;
@@ -140,6 +148,7 @@ impl Steps {
     }
 
     /// Does the same on several threads, if that pays.
+    #[inline]
     pub(super) fn write_shared<T: Copy + Send + Sync>(&self, memory: &mut [T], elements: &[T]) {
         let apart = usize::try_from(self.strides[0]).ok();
         let (Some((share, each)), Some(apart)) = (self.shares(elements.len(), 1), apart) else {
@@ -162,6 +171,7 @@ impl Steps {
     }
 
     /// Writes one element to all places.
+    #[inline]
     pub(super) fn fill<T: Copy>(&self, memory: &mut [T], size: usize, element: T) {
         self.for_each_run(0, size, |_, start, step, len| {
             if step == 1 {
@@ -175,12 +185,14 @@ impl Steps {
     }
 
     /// The number of elements.
+    #[inline]
     pub(super) fn len(&self) -> usize {
         self.sizes.iter().product()
     }
 
     /// How a copy of all `len` elements is shared by threads, if that pays: the number of indices of the first
     /// axis, at least `least` of them, and the number of elements for each.
+    #[inline]
     pub(super) fn shares(&self, len: usize, least: usize) -> Option<(usize, usize)> {
         // Memory delivers about four elements in a nanosecond.
         if !worth_threads(len / 4) {
@@ -191,6 +203,7 @@ impl Steps {
     }
 
     /// The part with some indices of the first axis.
+    #[inline]
     pub(super) fn part(&self, first: usize, count: usize) -> Self {
         let mut part = self.clone();
         part.sizes[0] = count;
@@ -201,6 +214,7 @@ impl Steps {
     }
 
     /// The same walk from another first element.
+    #[inline]
     pub(super) fn starting_at(&mut self, offset: usize) -> &Self {
         self.offset = offset;
         self
@@ -241,6 +255,7 @@ impl Steps {
 }
 
 /// Gathers as many elements as `out` has, starting at `position`.
+#[inline]
 pub(super) fn gather<T: Copy>(memory: &[T], steps: &Steps, position: usize, out: &mut [T]) {
     if steps.has_rows(position, out.len()) {
         let row = steps.inner().0;
@@ -279,6 +294,7 @@ impl Places {
     pub(super) const MOST: usize = 1024;
 
     /// The places that a walk over all its elements goes to, if they are few.
+    #[inline]
     pub(super) fn of(steps: &Steps) -> Option<Self> {
         let len = steps.len();
         if len > Self::MOST {
@@ -294,6 +310,7 @@ impl Places {
     }
 
     /// Gathers elements, starting at `position`, from memory where the first place is `first`.
+    #[inline]
     pub(super) fn gather<T: Copy>(
         &self,
         memory: &[T],
@@ -308,6 +325,7 @@ impl Places {
     }
 
     /// Writes elements to their places in memory where the first one is `first`.
+    #[inline]
     pub(super) fn write<T: Copy>(
         &self,
         memory: &mut [T],
@@ -328,6 +346,7 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
+    #[inline]
     pub(super) fn new(steps: &'a Steps, position: usize) -> Self {
         let mut walk = Self {
             steps,
@@ -339,6 +358,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Goes on by a number of elements.
+    #[inline]
     pub(super) fn go_on(&mut self, elements: usize) {
         let mut carry = elements;
         for axis in (0..self.index.len()).rev() {
@@ -358,11 +378,13 @@ impl<'a> Walk<'a> {
     }
 
     /// The place of the element.
+    #[inline]
     pub(super) fn place(&self) -> usize {
         self.place as usize
     }
 
     /// Whether neighbouring rows of `len` elements are the same.
+    #[inline]
     pub(super) fn is_same_for(&self, len: usize) -> bool {
         let (size, step) = self.steps.inner();
         match size > len {
@@ -392,6 +414,7 @@ pub(super) struct Runs<'a> {
 }
 
 impl Runs<'_> {
+    #[inline]
     fn move_to(&mut self, position: usize) {
         let mut rest = position;
         self.index.resize(self.steps.sizes.len(), 0);
@@ -403,6 +426,7 @@ impl Runs<'_> {
     }
 
     /// Goes to the next row, because the innermost axis is at its end.
+    #[inline]
     fn carry(&mut self) {
         let Steps { sizes, strides, .. } = self.steps;
         let mut axis = sizes.len() - 1;

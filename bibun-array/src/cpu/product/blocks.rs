@@ -37,6 +37,7 @@ const PAGE: usize = 1 << 12;
 const WAYS: usize = 8;
 
 /// The number of products of a sum in a block: as even as possible.
+#[inline]
 pub(super) fn depth(k: usize) -> usize {
     // Divisions take a noticeable part of a small product.
     match k <= DEPTH {
@@ -255,6 +256,7 @@ struct Strips {
 
 /// All `m >= 2` rows, in heights for which there are tiles, most of them `high`. A single last row is
 /// computed together with the one before it.
+#[inline]
 fn strips(m: usize, high: usize) -> [Strips; 3] {
     let strips = |row, height, count, skip| Strips {
         row,
@@ -288,6 +290,7 @@ fn tallest<S: Simd>(vectors: usize) -> usize {
 
 /// Whether so many cache lines, the same number of elements apart, displace each other from the nearest
 /// cache again and again. What it gains has been measured with AVX2 only.
+#[inline]
 fn is_crowded<T>(step: usize, count: usize) -> bool {
     let apart = (step * size_of::<T>())
         .trailing_zeros()
@@ -297,6 +300,7 @@ fn is_crowded<T>(step: usize, count: usize) -> bool {
 
 /// Whether the transposed product is computed: vectors are then columns of `a`, whose copy costs less
 /// than that of `b`, or fewer of them are partly empty.
+#[inline]
 pub(super) fn is_turned<S: Simd, T: Float>(
     [m, n, k]: [usize; 3],
     a: Matrix<'_, T>,

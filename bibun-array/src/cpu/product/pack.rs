@@ -19,6 +19,7 @@ pub(in crate::cpu) struct Panels {
 }
 
 impl Panels {
+    #[inline]
     pub(in crate::cpu) fn new(vectors: usize, wide: usize, scalar: bool) -> Self {
         let (panels, vectors, wider) = if scalar {
             // One kind of tile is enough.

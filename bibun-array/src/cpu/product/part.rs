@@ -20,6 +20,7 @@ pub(super) enum Rows<'a, T> {
 }
 
 impl<T> Rows<'_, T> {
+    #[inline]
     pub(super) fn count(&self) -> usize {
         match self {
             Self::Even(memory, step) => memory.len().div_ceil(*step),
@@ -126,6 +127,7 @@ impl<'a, T: Float> Part<'a, T> {
 }
 
 /// Whether each element of a product is one product, and rows of it are written as they are read.
+#[inline]
 pub(super) fn is_outer<T: Float>(k: usize, beta: T, b: Matrix<'_, T>) -> bool {
     k == 1 && beta == T::ZERO && b.column == 1
 }

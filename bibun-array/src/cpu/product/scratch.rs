@@ -10,11 +10,13 @@ pub(super) const KEPT: usize = 3 << 18;
 pub(super) struct Scratch<T>(pub(super) Vec<T>);
 
 impl<T: Float> Scratch<T> {
+    #[inline]
     pub(super) fn take() -> Self {
         Self(T::scratch().take())
     }
 
     /// Two parts with any content, which begin at cache lines.
+    #[inline]
     pub(super) fn split(&mut self, first: usize, second: usize) -> (&mut [T], &mut [T]) {
         let line = LINE / size_of::<T>();
         let first_len = first.next_multiple_of(line);
@@ -26,6 +28,7 @@ impl<T: Float> Scratch<T> {
         (&mut one[..first], &mut other[..second])
     }
 
+    #[inline]
     pub(super) fn give_back(self) {
         if self.0.len() <= KEPT {
             T::scratch().set(self.0);

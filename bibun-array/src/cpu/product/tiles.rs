@@ -17,6 +17,7 @@ pub(super) const TALL: usize = 8;
 
 /// The largest number of vectors of a tile: with [`HIGH`] rows, as many sums as there are
 /// registers.
+#[inline]
 pub(in crate::cpu) const fn wide<S: Simd>() -> usize {
     if S::REGISTER_COUNT >= 32 { WIDE } else { 2 }
 }
