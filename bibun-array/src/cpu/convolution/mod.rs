@@ -91,7 +91,7 @@ fn product<T: Float>(
     let (a, b) = (dense::<T>(&a), dense::<T>(&b));
     match made {
         ConvolutionPart::Output => {
-            // The result is allocated first: a plan takes no more memory than it does.
+            // The result comes first: where it is too large, so may be the plan, whose memory nobody asks for.
             let correlation = || Correlation::forward(convolution, n, Unit::of::<T>());
             Array::filled_by(shape, |y| correlation().run(n, &a, &b, y))
         }

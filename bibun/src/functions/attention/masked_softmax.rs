@@ -146,6 +146,16 @@ mod tests {
             assert_eq!(gx.to_vec::<f64>(), [0.0, -0.5, 0.5, 0.0, 0.0, 0.0]);
         }
     }
+
+    #[test]
+    fn scores_that_are_all_infinite_are_nan_as_in_softmax() {
+        let x = Variable::constant([[f64::NEG_INFINITY, 3.0], [1.0, 3.0]]);
+        let mask = Variable::constant([[true, false], [true, false]]);
+        let y = masked_softmax(x, mask, 1).to_vec::<f64>();
+        assert!(y[0].is_nan());
+        assert_eq!(y[1..], [0.0, 1.0, 0.0]);
+    }
+
     #[test]
     fn the_lowest_number_is_a_score_like_others() {
         for dtype in [DType::F16, DType::BF16, DType::F32, DType::F64] {
