@@ -74,6 +74,7 @@ pub(super) fn some_rows<T: Float>(product: MatrixProduct<'_, T>) {
     };
     let row = |step: usize| if is_alone { 0 } else { step };
     Arch::new().dispatch(&mut Part {
+        m: if is_alone { 2 } else { m },
         n,
         k,
         alpha,
@@ -173,6 +174,7 @@ fn compute<T: Float>(
         })
     } else {
         Work::Matrix(Part {
+            m,
             n,
             k,
             alpha,
@@ -187,7 +189,7 @@ fn compute<T: Float>(
         return run(&mut work);
     }
     let mut parts = match work {
-        Work::Matrix(part) => part.cut(m, tasks),
+        Work::Matrix(part) => part.cut(tasks),
         Work::Vector(part) => part.cut(tasks),
     };
     for_each(chunks(&mut parts, 1), true, 1, &|_, part| {

@@ -1,5 +1,6 @@
 //! The order of a product: blocks of `b`, strips of `a`, and what is copied before it is read.
 
+use std::iter;
 use std::mem::take;
 
 use pulp::{Simd, WithSimd};
@@ -20,8 +21,10 @@ const DEPTH: usize = 512;
 const BLOCK: usize = 1 << 19;
 /// The number of strips of `a`, each with the rows of a tile, for which a panel of `b` is read.
 const STRIPS: usize = 4;
-/// Bytes of rows of `a` that are copied for all blocks of `b`.
-const COPIED: usize = 1 << 21;
+/// Bytes of rows of `a` that are copied for all blocks of `b`: a little more than a power of two, as sizes are.
+const COPIED: usize = 9 << 18;
+/// The number of panels of `b` for which a copy of rows of `a` costs more than it gains, if they are neighbours.
+const IN_PLACE: usize = 4;
 /// Bytes of `b` up to which it is read in place, and the number of rows of `a` below which larger
 /// ones are, too.
 const SMALL: usize = 1 << 19;
@@ -54,6 +57,7 @@ impl<T: Float> WithSimd for Product<'_, '_, T> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let Part {
+            m,
             n,
             k,
             alpha,
@@ -63,7 +67,6 @@ impl<T: Float> WithSimd for Product<'_, '_, T> {
             addend,
             ref mut out,
         } = *self.0;
-        let m = out.count();
         let lanes = T::lanes::<S>();
         let wide = wide::<S>();
         let depth = depth(k);
@@ -88,7 +91,8 @@ impl<T: Float> WithSimd for Product<'_, '_, T> {
         // Copied if consecutive reads, for one `k` after the other, are far apart: few rows at once, some rows
         // once for all blocks of `b`, or a few strips at a time.
         let turned = share < depth && a.column > 1;
-        let copied = !turned && a.column > 1 && n > wide * lanes;
+        let most = if a.row == 1 { IN_PLACE } else { 1 };
+        let copied = !turned && a.column > 1 && n > most * wide * lanes;
         let kept = copied && n > block;
         let tall = match kept {
             true => COPIED / (size_of::<T>() * depth) / HIGH * HIGH,
@@ -118,7 +122,13 @@ impl<T: Float> WithSimd for Product<'_, '_, T> {
             a = Matrix::of_rows(rows, k);
         }
         let (for_b, for_sums) = for_b.split_at_mut(of_b);
-        let (across, down) = (n.div_ceil(block), k.div_ceil(depth));
+        // Strips that are kept serve all blocks of some `k`.
+        let ((outer, size_of_outer), (inner, size_of_inner)) = match kept {
+            true => ((k, depth), (n, block)),
+            false => ((n, block), (k, depth)),
+        };
+        let blocks = pieces(outer, size_of_outer)
+            .flat_map(|outer| pieces(inner, size_of_inner).map(move |inner| (outer, inner)));
         let mut below = 0;
         while below < m {
             // No tile has a single row.
@@ -127,14 +137,12 @@ impl<T: Float> WithSimd for Product<'_, '_, T> {
             } else {
                 tall
             };
-            for i in 0..across * down {
-                let (start, first) = match kept {
-                    true => (i % across * block, i / across * depth),
-                    false => (i / down * block, i % down * depth),
+            for (outer, inner) in blocks.clone() {
+                let ((first, depth), (start, columns)) = match kept {
+                    true => (outer, inner),
+                    false => (inner, outer),
                 };
-                let columns = block.min(n - start);
                 let panels = Panels::new(columns.div_ceil(lanes), wide, S::IS_SCALAR);
-                let depth = depth.min(k - first);
                 let b = from(b, first * b.row + start * b.column);
                 let (beta, addend) = match first {
                     0 => (beta, addend),
@@ -149,9 +157,9 @@ impl<T: Float> WithSimd for Product<'_, '_, T> {
                         to: for_b,
                     });
                 }
-                for part in (0..depth).step_by(share) {
-                    let is_last = part + share >= depth;
-                    let (whole, depth, b) = (depth, share.min(depth - part), from(b, part * b.row));
+                let whole = depth;
+                for (part, depth) in pieces(whole, share) {
+                    let (is_last, b) = (part + depth == whole, from(b, part * b.row));
                     for Strips {
                         row,
                         height,
@@ -159,8 +167,8 @@ impl<T: Float> WithSimd for Product<'_, '_, T> {
                         skip,
                     } in strips(rows, tallest::<S>(n.div_ceil(lanes)))
                     {
-                        for done in (0..count).step_by(high) {
-                            let (count, row) = (high.min(count - done), row + done * height);
+                        for (done, count) in pieces(count, high) {
+                            let row = row + done * height;
                             let mut a = from(a, (below + row) * a.row + (first + part) * a.column);
                             let mut strip = height * a.row;
                             if copied {
@@ -243,6 +251,18 @@ impl<T: Float> WithSimd for Product<'_, '_, T> {
         }
         scratch.give_back();
     }
+}
+
+/// Pieces of a size and the rest: where each of them begins, and its length.
+// PERF: `step_by` divides, and a small product takes no longer than a few divisions.
+#[inline(always)]
+fn pieces(len: usize, size: usize) -> impl Iterator<Item = (usize, usize)> + Clone {
+    let mut start = 0;
+    iter::from_fn(move || {
+        let piece = (start, size.min(len - start));
+        start += piece.1;
+        (piece.1 > 0).then_some(piece)
+    })
 }
 
 /// `count` strips of `height` rows each. The first `skip` rows have been computed before.

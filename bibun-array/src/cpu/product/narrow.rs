@@ -43,6 +43,7 @@ impl<T: Float, const N: usize> WithSimd for Narrow<'_, '_, T, N> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let Part {
+            m,
             n,
             k,
             alpha,
@@ -52,7 +53,7 @@ impl<T: Float, const N: usize> WithSimd for Narrow<'_, '_, T, N> {
             addend,
             ref mut out,
         } = *self.0;
-        let (m, lanes, depth) = (out.count(), T::lanes::<S>(), depth(k));
+        let (lanes, depth) = (T::lanes::<S>(), depth(k));
         let mut scratch = Scratch::<T>::take();
         let b = match b.column == 1 && b.row == N && n == N {
             true => b.memory[..k * N].as_chunks::<N>().0,

@@ -20,14 +20,6 @@ pub(super) enum Rows<'a, T> {
 }
 
 impl<T> Rows<'_, T> {
-    #[inline]
-    pub(super) fn count(&self) -> usize {
-        match self {
-            Self::Even(memory, step) => memory.len().div_ceil(*step),
-            Self::Any(rows) => rows.len(),
-        }
-    }
-
     /// `len` elements of a row.
     #[inline(always)]
     pub(super) fn some(&mut self, row: usize, start: usize, len: usize) -> &mut [T] {
@@ -40,6 +32,7 @@ impl<T> Rows<'_, T> {
 
 /// A product, or the part of it that one thread computes.
 pub(super) struct Part<'a, T> {
+    pub(super) m: usize,
     pub(super) n: usize,
     pub(super) k: usize,
     pub(super) alpha: T,
@@ -52,8 +45,9 @@ pub(super) struct Part<'a, T> {
 
 impl<'a, T: Float> Part<'a, T> {
     /// Parts of about equal size, split so that little of `a` and `b` is read by several threads.
-    pub(super) fn cut(self, m: usize, tasks: usize) -> Vec<Work<'a, T>> {
+    pub(super) fn cut(self, tasks: usize) -> Vec<Work<'a, T>> {
         let Self {
+            m,
             n,
             k,
             alpha,
@@ -79,10 +73,11 @@ impl<'a, T: Float> Part<'a, T> {
                 )
             })
             .expect("there is a task");
-        let part = |row: usize, column: usize, n: usize, out| {
+        let part = |row: usize, column: usize, [m, n]: [usize; 2], out| {
             let (a, b) = (from(a, row * a.row), from(b, column * b.column));
             let addend = addend.map(|c| from(c, row * c.row + column * c.column));
             Work::Matrix(Part {
+                m,
                 n,
                 k,
                 alpha,
@@ -107,7 +102,7 @@ impl<'a, T: Float> Part<'a, T> {
             let (rows, later) = rest.split_at_mut(len);
             rest = later;
             if across == 1 {
-                parts.push(part(first, 0, n, Rows::Even(rows, step)));
+                parts.push(part(first, 0, [end - first, n], Rows::Even(rows, step)));
                 continue;
             }
             let mut rows: Vec<_> = rows.chunks_mut(step).collect();
@@ -119,7 +114,8 @@ impl<'a, T: Float> Part<'a, T> {
                     *row = later;
                     piece
                 });
-                parts.push(part(first, start, len, Rows::Any(pieces.collect())));
+                let sizes = [end - first, len];
+                parts.push(part(first, start, sizes, Rows::Any(pieces.collect())));
             }
         }
         parts
@@ -141,7 +137,7 @@ impl<T: Float> Part<'_, T> {
         let x = &self.b.memory[..self.n];
         let (whole, rest) = x.split_at(x.len() / lanes * lanes);
         let (alpha, zero) = (T::splat(simd, self.alpha), T::splat(simd, T::ZERO));
-        for row in 0..self.out.count() {
+        for row in 0..self.m {
             let factor = T::splat(simd, self.a.at(row, 0));
             // A sum of one product, as in tiles.
             let product = |x| T::multiply(simd, alpha, T::multiply_add(simd, factor, x, zero));
@@ -159,10 +155,11 @@ impl<T: Float> Part<'_, T> {
     /// Computes the transposed product, and then its transpose.
     #[inline(always)]
     fn turned<S: Simd>(&mut self, simd: S) {
-        let (rows, columns) = (self.out.count(), self.n);
+        let (rows, columns) = (self.m, self.n);
         let mut scratch = Scratch::<T>(T::turned().take());
         let (memory, _) = scratch.split(rows * columns, 0);
         let mut product = Part {
+            m: columns,
             n: rows,
             a: self.b.transposed(),
             b: self.a.transposed(),
@@ -176,7 +173,7 @@ impl<T: Float> Part<'_, T> {
             row: 1,
             column: rows,
         };
-        simd.vectorize(Turn(turned, &mut self.out, columns));
+        simd.vectorize(Turn(turned, &mut self.out, [rows, columns]));
         if scratch.0.len() <= KEPT {
             T::turned().set(scratch.0);
         }
@@ -191,7 +188,7 @@ impl<T: Float> WithSimd for &mut Part<'_, T> {
             return self.outer(simd);
         }
         let is_new = self.beta == T::ZERO || self.addend.is_some();
-        let sizes = [self.out.count(), self.n, self.k];
+        let sizes = [self.m, self.n, self.k];
         match is_new {
             true if is_narrow::<S, T>(sizes, self.a) => self.narrow(simd),
             true if is_turned::<S, T>(sizes, self.a, self.b) => self.turned(simd),
@@ -200,15 +197,15 @@ impl<T: Float> WithSimd for &mut Part<'_, T> {
     }
 }
 
-/// Copies a matrix whose columns are contiguous to as many columns of rows.
-struct Turn<'t, 'a, 'b, T>(Matrix<'a, T>, &'t mut Rows<'b, T>, usize);
+/// Copies a matrix whose columns are contiguous to so many rows and columns.
+struct Turn<'t, 'a, 'b, T>(Matrix<'a, T>, &'t mut Rows<'b, T>, [usize; 2]);
 
 impl<T: Float> WithSimd for Turn<'_, '_, '_, T> {
     type Output = ();
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self(from, out, columns) = self;
-        let (rows, lanes) = (out.count(), T::lanes::<S>());
+        let Self(from, out, [rows, columns]) = self;
+        let lanes = T::lanes::<S>();
         let is_square = const { !S::IS_SCALAR } && rows >= lanes;
         let squares = if is_square {
             columns / lanes * lanes
