@@ -186,6 +186,7 @@ impl<M: Machine> Plan<M> {
             folds: Vec::new(),
             kept: vec![None; steps.all.len()],
             converted: HashMap::new(),
+            above_root: HashMap::new(),
             instructions: Vec::new(),
             line: 0,
         };
@@ -280,6 +281,8 @@ pub(super) struct Lowering<'a, M: Machine> {
     kept: Vec<Option<Value>>,
     /// Truths in lanes of the other size.
     pub(super) converted: HashMap<Value, Value>,
+    /// The bits of numbers, moved so that their exponents change at `√½`.
+    pub(super) above_root: HashMap<Value, Value>,
     instructions: Vec<Instruction<M::Instruction>>,
     pub(super) line: u32,
 }
@@ -353,6 +356,7 @@ impl<M: Machine> Lowering<'_, M> {
 
     pub(super) fn segment(&mut self, copies: usize) -> Segment<M::Instruction> {
         self.converted.clear();
+        self.above_root.clear();
         Segment {
             instructions: std::mem::take(&mut self.instructions),
             copies,

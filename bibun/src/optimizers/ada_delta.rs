@@ -32,6 +32,10 @@ pub type AdaDelta = RuleOptimizer<AdaDeltaRule, 2, 4>;
 impl AdaDelta {
     /// Creates the optimizer with learning rate η, which is 1 in the paper, and `ρ = 0.95`,
     /// `ε = 10⁻⁶`.
+    ///
+    /// # Panics
+    /// Panics if the learning rate is negative or not finite.
+    #[track_caller]
     pub fn new(learning_rate: f64) -> Self {
         Self::with_rule(learning_rate, AdaDeltaRule::default())
     }
@@ -39,8 +43,8 @@ impl AdaDelta {
 
 rule! {
     AdaDeltaRule of AdaDelta {
-        rho(0.95): "decay rate ρ of the running averages";
-        epsilon(1e-6): "number ε added under the roots";
+        rho(0.95) in Fraction: "decay rate ρ of the running averages";
+        epsilon(1e-6) in NotNegative: "number ε added under the roots";
     }
 }
 

@@ -25,6 +25,10 @@ pub type AdaGrad = RuleOptimizer<AdaGradRule, 1, 2>;
 
 impl AdaGrad {
     /// Creates the optimizer with learning rate η, commonly 0.01, and `ε = 10⁻⁸`.
+    ///
+    /// # Panics
+    /// Panics if the learning rate is negative or not finite.
+    #[track_caller]
     pub fn new(learning_rate: f64) -> Self {
         Self::with_rule(learning_rate, AdaGradRule::default())
     }
@@ -32,7 +36,7 @@ impl AdaGrad {
 
 rule! {
     AdaGradRule of AdaGrad {
-        epsilon(1e-8): "number ε added to the root";
+        epsilon(1e-8) in NotNegative: "number ε added to the root";
     }
 }
 

@@ -34,6 +34,10 @@ pub type Adam = RuleOptimizer<AdamRule, 2, 9>;
 impl Adam {
     /// Creates the optimizer with learning rate η, commonly 0.001, and `β₁ = 0.9`, `β₂ = 0.999`,
     /// `ε = 10⁻⁸`.
+    ///
+    /// # Panics
+    /// Panics if the learning rate is negative or not finite.
+    #[track_caller]
     pub fn new(learning_rate: f64) -> Self {
         Self::with_rule(learning_rate, AdamRule::default())
     }
@@ -41,8 +45,8 @@ impl Adam {
 
 rule! {
     AdamRule of Adam {
-        betas(first: 0.9, second: 0.999): "decay rates β₁ and β₂ of the moments";
-        epsilon(1e-8): "number ε added to the root";
+        betas(first: 0.9, second: 0.999) in Fraction: "decay rates β₁ and β₂ of the moments";
+        epsilon(1e-8) in NotNegative: "number ε added to the root";
     }
 }
 

@@ -28,6 +28,10 @@ pub type AdamW = RuleOptimizer<AdamWRule, 2, 9>;
 impl AdamW {
     /// Creates the optimizer with learning rate η, commonly 0.001, and `β₁ = 0.9`, `β₂ = 0.999`,
     /// `ε = 10⁻⁸`, `λ = 0.01`.
+    ///
+    /// # Panics
+    /// Panics if the learning rate is negative or not finite.
+    #[track_caller]
     pub fn new(learning_rate: f64) -> Self {
         Self::with_rule(learning_rate, AdamWRule::default())
     }
@@ -35,9 +39,9 @@ impl AdamW {
 
 rule! {
     AdamWRule of AdamW {
-        betas(first: 0.9, second: 0.999): "decay rates β₁ and β₂ of the moments";
-        epsilon(1e-8): "number ε added to the root";
-        weight_decay(0.01): "weight decay λ";
+        betas(first: 0.9, second: 0.999) in Fraction: "decay rates β₁ and β₂ of the moments";
+        epsilon(1e-8) in NotNegative: "number ε added to the root";
+        weight_decay(0.01) in NotNegative: "weight decay λ";
     }
 }
 

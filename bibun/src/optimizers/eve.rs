@@ -39,6 +39,10 @@ pub type Eve = RuleOptimizer<EveRule, 2, 9>;
 impl Eve {
     /// Creates the optimizer with learning rate η, commonly 0.001, and `β₁ = 0.9`, `β₂ = 0.999`,
     /// `β₃ = 0.999`, `c = 10`, `ε = 10⁻⁸`, `f* = 0`.
+    ///
+    /// # Panics
+    /// Panics if the learning rate is negative or not finite.
+    #[track_caller]
     pub fn new(learning_rate: f64) -> Self {
         Self::with_rule(learning_rate, EveRule::default())
     }
@@ -46,10 +50,10 @@ impl Eve {
 
 rule! {
     EveRule of Eve {
-        betas(first: 0.9, second: 0.999, third: 0.999): "decay rates β₁ and β₂ of the moments and β₃ of `d`";
-        bound(10.0): "bound c of the relative change";
-        epsilon(1e-8): "number ε added to the root";
-        least(0.0): "least possible loss f*";
+        betas(first: 0.9, second: 0.999, third: 0.999) in Fraction: "decay rates β₁ and β₂ of the moments and β₃ of `d`";
+        bound(10.0) in NotNegative: "bound c of the relative change";
+        epsilon(1e-8) in NotNegative: "number ε added to the root";
+        least(0.0) in Finite: "least possible loss f*";
     }
     /// The running average d.
     average = 1.0;

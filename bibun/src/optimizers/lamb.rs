@@ -36,6 +36,10 @@ pub type Lamb = RuleOptimizer<LambRule, 2, 9>;
 impl Lamb {
     /// Creates the optimizer with learning rate η, commonly 0.001, and `β₁ = 0.9`, `β₂ = 0.999`,
     /// `ε = 10⁻⁶`, `λ = 0.01`.
+    ///
+    /// # Panics
+    /// Panics if the learning rate is negative or not finite.
+    #[track_caller]
     pub fn new(learning_rate: f64) -> Self {
         Self::with_rule(learning_rate, LambRule::default())
     }
@@ -43,9 +47,9 @@ impl Lamb {
 
 rule! {
     LambRule of Lamb {
-        betas(first: 0.9, second: 0.999): "decay rates β₁ and β₂ of the moments";
-        epsilon(1e-6): "number ε added to the root";
-        weight_decay(0.01): "weight decay λ";
+        betas(first: 0.9, second: 0.999) in Fraction: "decay rates β₁ and β₂ of the moments";
+        epsilon(1e-6) in NotNegative: "number ε added to the root";
+        weight_decay(0.01) in NotNegative: "weight decay λ";
     }
 }
 

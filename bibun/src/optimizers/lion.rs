@@ -24,6 +24,10 @@ pub type Lion = RuleOptimizer<LionRule, 1, 6>;
 impl Lion {
     /// Creates the optimizer with learning rate η, commonly a third to a tenth of Adam's, and
     /// `β₁ = 0.9`, `β₂ = 0.99`, `λ = 0`.
+    ///
+    /// # Panics
+    /// Panics if the learning rate is negative or not finite.
+    #[track_caller]
     pub fn new(learning_rate: f64) -> Self {
         Self::with_rule(learning_rate, LionRule::default())
     }
@@ -31,8 +35,8 @@ impl Lion {
 
 rule! {
     LionRule of Lion {
-        betas(first: 0.9, second: 0.99): "decay rates β₁ and β₂";
-        weight_decay(0.0): "weight decay λ";
+        betas(first: 0.9, second: 0.99) in Fraction: "decay rates β₁ and β₂";
+        weight_decay(0.0) in NotNegative: "weight decay λ";
     }
 }
 

@@ -63,6 +63,7 @@ mod rprop;
 mod rule;
 mod rule_optimizer;
 pub mod schedule;
+mod settings;
 mod sgd;
 mod slots;
 mod smorms3;
@@ -89,6 +90,7 @@ pub use smorms3::{Smorms3, Smorms3Rule};
 
 use std::fmt;
 
+use crate::call::calling;
 use crate::error::{Error, raise};
 use crate::links::{Chain, for_each_parameter};
 use crate::serializers::Stateful;
@@ -157,6 +159,10 @@ pub trait Optimizer: Stateful + fmt::Debug + Send {
 
     /// Sets the base learning rate for the following steps. The learning rates of groups change by
     /// the same ratio.
+    ///
+    /// # Panics
+    /// Panics if the learning rate is negative or not finite.
+    #[track_caller]
     fn set_learning_rate(&mut self, learning_rate: f64);
 
     /// Returns the number of steps made.
@@ -175,12 +181,17 @@ pub trait Optimizer: Stateful + fmt::Debug + Send {
     }
 }
 
+// A call through `dyn` does not know the caller's line.
 impl<O: Optimizer + ?Sized> Optimizer for Box<O> {
+    #[track_caller]
     fn update(&mut self, model: &dyn Chain) {
+        let _called = calling("update");
         (**self).update(model);
     }
 
+    #[track_caller]
     fn minimize(&mut self, model: &dyn Chain, objective: &mut dyn FnMut() -> Variable) -> Variable {
+        let _called = calling("minimize");
         (**self).minimize(model, objective)
     }
 
@@ -192,7 +203,9 @@ impl<O: Optimizer + ?Sized> Optimizer for Box<O> {
         (**self).base_learning_rate()
     }
 
+    #[track_caller]
     fn set_learning_rate(&mut self, learning_rate: f64) {
+        let _called = calling("set_learning_rate");
         (**self).set_learning_rate(learning_rate);
     }
 

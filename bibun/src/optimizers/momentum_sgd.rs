@@ -5,6 +5,7 @@ use bibun_array::{Given, Number};
 
 use super::rule::{ParameterStep, UpdateRule};
 use super::rule_optimizer::RuleOptimizer;
+use super::settings::{Range, expect};
 
 /// Stochastic gradient descent with momentum: `v ← μ v - η gw`, `w ← w + v`, from `v = 0`.
 ///
@@ -27,7 +28,12 @@ pub type MomentumSgd = RuleOptimizer<MomentumSgdRule, 1, 2>;
 
 impl MomentumSgd {
     /// Creates the optimizer with learning rate η and momentum μ, commonly 0.9.
+    ///
+    /// # Panics
+    /// Panics if one of them is negative or not finite.
+    #[track_caller]
     pub fn new(learning_rate: f64, momentum: f64) -> Self {
+        expect("new", "momentum μ", momentum, Range::NotNegative);
         Self::with_rule(learning_rate, MomentumSgdRule { momentum })
     }
 }

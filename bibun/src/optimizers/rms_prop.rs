@@ -25,6 +25,10 @@ pub type RmsProp = RuleOptimizer<RmsPropRule, 1, 4>;
 
 impl RmsProp {
     /// Creates the optimizer with learning rate η, commonly 0.01, and `α = 0.99`, `ε = 10⁻⁸`.
+    ///
+    /// # Panics
+    /// Panics if the learning rate is negative or not finite.
+    #[track_caller]
     pub fn new(learning_rate: f64) -> Self {
         Self::with_rule(learning_rate, RmsPropRule::default())
     }
@@ -32,8 +36,8 @@ impl RmsProp {
 
 rule! {
     RmsPropRule of RmsProp {
-        alpha(0.99): "decay rate α of the running average";
-        epsilon(1e-8): "number ε added to the root";
+        alpha(0.99) in Fraction: "decay rate α of the running average";
+        epsilon(1e-8) in NotNegative: "number ε added to the root";
     }
 }
 

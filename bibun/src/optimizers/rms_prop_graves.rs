@@ -31,6 +31,10 @@ pub type RmsPropGraves = RuleOptimizer<RmsPropGravesRule, 3, 5>;
 impl RmsPropGraves {
     /// Creates the optimizer with learning rate η, which is `10⁻⁴` in the paper, and the paper's
     /// `α = 0.95`, `μ = 0.9`, `ε = 10⁻⁴`.
+    ///
+    /// # Panics
+    /// Panics if the learning rate is negative or not finite.
+    #[track_caller]
     pub fn new(learning_rate: f64) -> Self {
         Self::with_rule(learning_rate, RmsPropGravesRule::default())
     }
@@ -38,9 +42,9 @@ impl RmsPropGraves {
 
 rule! {
     RmsPropGravesRule of RmsPropGraves {
-        alpha(0.95): "decay rate α of the running averages";
-        momentum(0.9): "momentum μ";
-        epsilon(1e-4): "number ε added under the root";
+        alpha(0.95) in Fraction: "decay rate α of the running averages";
+        momentum(0.9) in NotNegative: "momentum μ";
+        epsilon(1e-4) in NotNegative: "number ε added under the root";
     }
 }
 

@@ -41,6 +41,10 @@ pub type Rprop = RuleOptimizer<RpropRule, 2, 5>;
 impl Rprop {
     /// Creates the optimizer with the first step length η, commonly 0.01 or 0.1, and `η₋ = 0.5`,
     /// `η₊ = 1.2`, `s_min = 10⁻⁵`, `s_max = 500`, which are the paper's bounds for `η = 0.1`.
+    ///
+    /// # Panics
+    /// Panics if the learning rate is negative or not finite.
+    #[track_caller]
     pub fn new(learning_rate: f64) -> Self {
         Self::with_rule(learning_rate, RpropRule::default())
     }
@@ -48,8 +52,8 @@ impl Rprop {
 
 rule! {
     RpropRule of Rprop {
-        factors(shrink: 0.5, grow: 1.2): "factors η₋ and η₊";
-        bounds(smallest: 1e-5, largest: 500.0): "smallest and the largest step length, as multiples of the learning rate";
+        factors(shrink: 0.5, grow: 1.2) in NotNegative: "factors η₋ and η₊";
+        bounds(smallest: 1e-5, largest: 500.0) in NotNegative: "smallest and the largest step length, as multiples of the learning rate";
     }
 }
 

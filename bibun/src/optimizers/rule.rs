@@ -126,11 +126,11 @@ pub(super) fn power(mut x: f64, mut n: u64) -> f64 {
 }
 
 /// Defines the rule of an optimizer by its options, each a field of the rule and a method of the
-/// optimizer: name, default (or parameters with theirs) and meaning. The numbers behind them are
+/// optimizer: name, default (or parameters with theirs), range and meaning. The numbers behind them are
 /// those that the rule itself changes, as they are at first.
 macro_rules! rule {
     (
-        $Rule:ident of $Optimizer:ident { $($option:ident $default:tt: $meaning:literal;)+ }
+        $Rule:ident of $Optimizer:ident { $($option:ident $default:tt in $range:ident: $meaning:literal;)+ }
         $($(#[$documentation:meta])* $number:ident = $initial:expr;)*
     ) => {
         #[doc = concat!("The rule of [`", stringify!($Optimizer), "`].")]
@@ -153,7 +153,7 @@ macro_rules! rule {
         }
 
         impl $Optimizer {
-            $($crate::optimizers::rule::rule! { @method $option $default $meaning })+
+            $($crate::optimizers::rule::rule! { @method $option $default $range $meaning })+
         }
     };
     (@type ($value:literal)) => { f64 };
@@ -161,17 +161,32 @@ macro_rules! rule {
     (@type ($a:ident: $x:literal, $b:ident: $y:literal, $c:ident: $z:literal)) => { [f64; 3] };
     (@value ($value:literal)) => { $value };
     (@value ($($part:ident: $value:literal),+)) => { [$($value),+] };
-    (@method $option:ident ($value:literal) $meaning:literal) => {
+    (@method $option:ident ($value:literal) $range:ident $meaning:literal) => {
         #[doc = concat!("Sets the ", $meaning, ". Defaults to `", $value, "`.")]
+        ///
+        /// # Panics
+        #[doc = concat!("Panics unless it is ", $crate::optimizers::settings::text!($range), ".")]
         #[must_use]
+        #[track_caller]
         pub fn $option(self, $option: f64) -> Self {
+            use $crate::optimizers::settings::{Range, expect};
+            expect(stringify!($option), $meaning, $option, Range::$range);
             self.with(|rule| rule.$option = $option)
         }
     };
-    (@method $option:ident ($($part:ident: $value:literal),+) $meaning:literal) => {
+    (@method $option:ident ($($part:ident: $value:literal),+) $range:ident $meaning:literal) => {
         #[doc = concat!("Sets the ", $meaning, ". Defaults to `", stringify!($($value),+), "`.")]
+        ///
+        /// # Panics
+        #[doc = concat!("Panics unless each is ", $crate::optimizers::settings::text!($range), ".")]
         #[must_use]
+        #[track_caller]
         pub fn $option(self, $($part: f64),+) -> Self {
+            use $crate::optimizers::settings::{Range, expect};
+            $(
+                let name = concat!("`", stringify!($part), "` of the ", $meaning);
+                expect(stringify!($option), name, $part, Range::$range);
+            )+
             self.with(|rule| rule.$option = [$($part),+])
         }
     };

@@ -11,6 +11,7 @@ use bibun_array::{Array, Change, Device, ElementUpdate, Given, Number, Update, c
 use super::hooks::{Hook, Hooks, Names, Site};
 use super::rule::{ParameterStep, UpdateRule};
 use super::schedule::Schedule;
+use super::settings::{Range, expect};
 use super::slots::{Parameters, Slots};
 use super::stepped::Packed;
 use super::{Optimizer, check_trainable, evaluate};
@@ -105,7 +106,12 @@ impl Task {
 
 impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G> {
     /// Creates an optimizer with a learning rate and a rule.
+    ///
+    /// # Panics
+    /// Panics if the learning rate is negative or not finite.
+    #[track_caller]
     pub fn with_rule(learning_rate: f64, rule: R) -> Self {
+        expect("new", "learning rate η", learning_rate, Range::NotNegative);
         Self {
             choice: Choice {
                 base: Settings {
@@ -152,7 +158,11 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
     /// // Those of the groups follow.
     /// optimizer.set_learning_rate(0.0005);
     /// ```
+    ///
+    /// # Panics
+    /// Panics if the learning rate of the group is negative or not finite.
     #[must_use]
+    #[track_caller]
     pub fn group(
         mut self,
         contains: impl Fn(&str) -> bool + Send + Sync + 'static,
@@ -160,6 +170,8 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
     ) -> Self {
         let mut settings = self.choice.base.clone();
         change(&mut settings);
+        let rate = settings.learning_rate;
+        expect("group", "learning rate η", rate, Range::NotNegative);
         self.choice.groups.push(Group {
             contains: Arc::new(contains),
             settings,
@@ -380,8 +392,16 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> Optimizer for RuleOpti
         self.choice.learning_rate
     }
 
+    #[track_caller]
     fn set_learning_rate(&mut self, learning_rate: f64) {
-        self.expect_here("set_learning_rate");
+        let function = "set_learning_rate";
+        self.expect_here(function);
+        expect(
+            function,
+            "learning rate η",
+            learning_rate,
+            Range::NotNegative,
+        );
         self.choice.learning_rate = learning_rate;
     }
 

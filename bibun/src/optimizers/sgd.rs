@@ -22,6 +22,10 @@ pub type Sgd = RuleOptimizer<SgdRule, 0, 1>;
 
 impl Sgd {
     /// Creates the optimizer with learning rate η.
+    ///
+    /// # Panics
+    /// Panics if the learning rate is negative or not finite.
+    #[track_caller]
     pub fn new(learning_rate: f64) -> Self {
         Self::with_rule(learning_rate, SgdRule)
     }

@@ -31,6 +31,10 @@ pub type Smorms3 = RuleOptimizer<Smorms3Rule, 3, 2>;
 
 impl Smorms3 {
     /// Creates the optimizer with learning rate η, commonly 0.001, and `ε = 10⁻¹⁶`.
+    ///
+    /// # Panics
+    /// Panics if the learning rate is negative or not finite.
+    #[track_caller]
     pub fn new(learning_rate: f64) -> Self {
         Self::with_rule(learning_rate, Smorms3Rule::default())
     }
@@ -38,7 +42,7 @@ impl Smorms3 {
 
 rule! {
     Smorms3Rule of Smorms3 {
-        epsilon(1e-16): "number ε added in the denominators";
+        epsilon(1e-16) in NotNegative: "number ε added in the denominators";
     }
 }
 

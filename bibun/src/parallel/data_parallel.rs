@@ -294,6 +294,7 @@ impl<O: Optimizer> Optimizer for DataParallel<O> {
         self.optimizer.base_learning_rate()
     }
 
+    #[track_caller]
     fn set_learning_rate(&mut self, learning_rate: f64) {
         self.optimizer.set_learning_rate(learning_rate);
     }

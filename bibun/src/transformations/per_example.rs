@@ -174,8 +174,8 @@ fn summed(scalar: &HistoryEntry) -> Option<(Edge, Spec)> {
 }
 
 /// Computes the factors `min(1, max_norm / norm)` by which gradients are clipped to a norm. The
-/// factor of a norm of 0 is 1, as are all if `max_norm` is ∞. The factor of a norm that is not a number is 0, so that such an
-/// example is left out.
+/// factor of a norm of 0 is 1, as are all if `max_norm` is ∞. The factor of a norm that is not a number is
+/// 0, so that such an example is left out.
 ///
 /// Shapes: norms any → the same.
 ///
@@ -184,14 +184,26 @@ fn summed(scalar: &HistoryEntry) -> Option<(Edge, Spec)> {
 /// let norms = Variable::constant([0.0, 0.5, 4.0, f64::NAN]);
 /// assert_eq!(clip_factors(&norms, 1.0).to_vec::<f64>(), [1.0, 1.0, 0.25, 0.0]);
 /// ```
+///
+/// # Panics
+/// Panics if `max_norm` is not greater than 0.
 #[must_use]
 #[track_caller]
 pub fn clip_factors(norms: &Variable, max_norm: f64) -> Variable {
+    expect_bound("clip_factors", max_norm);
     let clipped = match max_norm {
         f64::INFINITY => ones_like(norms),
         _ => max_norm / maximum(norms, max_norm),
     };
     where_(equal(norms, norms), clipped, 0.0)
+}
+
+#[track_caller]
+fn expect_bound(function: &'static str, max_norm: f64) {
+    if max_norm.is_nan() || max_norm <= 0.0 {
+        let what = format!("max_norm is {max_norm}; it must be greater than 0");
+        raise(Error::argument(function, what));
+    }
 }
 
 /// The result of [`per_example`]: the gradients of all examples, as factors.
@@ -376,9 +388,13 @@ impl<T: Tree> PerExample<'_, T> {
     /// let sum = per_example(&losses, &w).clipped_sum(f64::INFINITY);
     /// assert_eq!(sum.to_vec::<f64>(), [3.1, 4.0]);
     /// ```
+    ///
+    /// # Panics
+    /// Panics if `max_norm` is not greater than 0.
     #[must_use]
     #[track_caller]
     pub fn clipped_sum(&self, max_norm: f64) -> T {
+        expect_bound("clipped_sum", max_norm);
         self.weighted_sum(&clip_factors(&self.norms(), max_norm))
     }
 

@@ -204,3 +204,75 @@ fn mistakes_are_told() {
     assert!(attempt(|| step_decay(0, 0.5)).is_err());
     assert!(attempt(|| cosine_restarts(0, 2)).is_err());
 }
+
+/// The message of an error, which names a line of this file.
+fn refused<T>(call: impl FnOnce() -> T) -> String {
+    let message = attempt(|| drop(call())).unwrap_err().to_string();
+    assert!(message.contains(file!()), "{message}");
+    message
+}
+
+#[test]
+fn settings_without_a_meaning_are_refused() {
+    use bibun::optimizers::hooks::{ClipNorm, ClipValue, GradientNoise, Lasso, WeightDecay};
+    use bibun::{clip_factors, per_example};
+    for rate in [-0.1, f64::NAN, f64::INFINITY] {
+        let refusals = [
+            refused(|| Adam::new(rate)),
+            refused(|| Sgd::new(rate)),
+            refused(|| MomentumSgd::new(rate, 0.9)),
+            refused(|| Lbfgs::new(rate)),
+            refused(|| Sgd::new(0.1).set_learning_rate(rate)),
+            refused(|| Lbfgs::new(1.0).set_learning_rate(rate)),
+            refused(|| Sgd::new(0.1).group(|_| true, |group| group.learning_rate = rate)),
+        ];
+        for message in refusals {
+            assert!(
+                message.contains(&format!("the learning rate η is {rate}; it must be finite")),
+                "{message}"
+            );
+        }
+    }
+    let message = refused(|| Adam::new(0.1).betas(0.9, 1.0));
+    let expected = "betas: the `second` of the decay rates β₁ and β₂ of the moments is 1; it must be at least 0 \
+                    and less than 1";
+    assert!(message.contains(expected), "{message}");
+    refused(|| Adam::new(0.1).epsilon(-1e-8));
+    refused(|| AdamW::new(0.1).weight_decay(f64::NAN));
+    refused(|| RmsProp::new(0.1).alpha(1.5));
+    refused(|| NesterovAg::new(0.1, -0.5));
+    refused(|| Rprop::new(0.1).factors(-0.5, 1.2));
+    refused(|| Eve::new(0.1).least(f64::NEG_INFINITY));
+    refused(|| Lbfgs::new(1.0).tolerance(-1.0));
+    refused(|| GradientNoise::new(-1.0, 0));
+    let norms = Variable::new([1.0, 2.0]);
+    for bound in [-1.0, 0.0, f64::NAN] {
+        refused(|| clip_factors(&norms, bound));
+        let losses = Variable::constant([[1.0, 2.0]]).matmul(&norms);
+        refused(|| per_example(&losses, &norms).clipped_sum(bound));
+    }
+
+    // Hooks are written as they are, and refuse to run.
+    let w = Variable::new([1.0, -2.0]);
+    w.set_grad(&Variable::constant([3.0, -4.0]));
+    let hooked = || Sgd::new(0.1);
+    let boxed = || -> Box<dyn Optimizer> { Box::new(hooked().hook(ClipNorm(-1.0))) };
+    refused(|| boxed().set_learning_rate(-1.0));
+    let messages = [
+        refused(|| boxed().update(&w)),
+        refused(|| boxed().minimize(&w, &mut || w.square().sum(..))),
+        refused(|| hooked().hook(ClipNorm(-1.0)).update(&w)),
+        refused(|| hooked().hook(ClipValue(f64::NAN)).update(&w)),
+        refused(|| hooked().hook(WeightDecay(-0.1)).update(&w)),
+        refused(|| hooked().hook(Lasso(f64::INFINITY)).update(&w)),
+    ];
+    for message in messages {
+        let is_named = ["update: the ", "minimize: the "].map(|start| message.starts_with(start));
+        assert!(is_named.contains(&true), "{message}");
+    }
+    assert_eq!(w.to_vec::<f64>(), [1.0, -2.0]);
+
+    // The ends of the ranges have a meaning.
+    hooked().hook(ClipNorm(f64::INFINITY)).update(&w);
+    Adam::new(0.0).betas(0.0, 0.0).epsilon(0.0).update(&w);
+}

@@ -374,9 +374,14 @@ impl Lowering<'_, Neon> {
 
     /// The bits of a number, moved so that its exponent changes at `√½`.
     fn above_root(&mut self, of: Type, x: Value) -> Value {
+        if let Some(bits) = self.above_root.get(&x) {
+            return *bits;
+        }
         let format = Format::of(of);
         let above = self.bits(format.one - format.root, of);
-        self.plain(arm::ADD_INTEGERS, of, &[x, above])
+        let bits = self.plain(arm::ADD_INTEGERS, of, &[x, above]);
+        self.above_root.insert(x, bits);
+        bits
     }
 
     /// A product of integers, by halves; that of the upper ones would be above the highest bit.

@@ -477,11 +477,16 @@ impl Lowering<'_, Level> {
 
     /// The bits of a number, moved so that its exponent changes at `√½`.
     fn above_root(&mut self, of: Type, x: Value) -> Value {
+        if let Some(bits) = self.above_root.get(&x) {
+            return *bits;
+        }
         let p = usize::from(of != Type::Single);
         let format = Format::of(of);
         let above = self.bits(format.one - format.root, of);
         let width = self.width(of);
-        self.plain(x86::ADD_INTEGERS[p], Form::Commutative, width, &[x, above])
+        let bits = self.plain(x86::ADD_INTEGERS[p], Form::Commutative, width, &[x, above]);
+        self.above_root.insert(x, bits);
+        bits
     }
 
     fn product(&mut self, x: Value, y: Value) -> Value {

@@ -4,6 +4,7 @@ use bibun_array::math::Float;
 use bibun_array::{Change, ElementFormula, Number, elementwise};
 
 use super::{Hook, Site};
+use crate::optimizers::settings::{Range, expect};
 
 /// Clipping by value: every element of the gradients is limited to `-c ..= c`. NaN stays NaN.
 ///
@@ -18,7 +19,7 @@ use super::{Hook, Site};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ClipValue(
-    /// The bound c.
+    /// The bound c, which must be at least 0. With an infinite one nothing is clipped.
     pub f64,
 );
 
@@ -34,6 +35,7 @@ impl ElementFormula<2, 1> for ClipValue {
 
 impl Hook for ClipValue {
     fn change(&self, _: &Site<'_>) -> Option<Change> {
+        expect("update", "bound of `ClipValue`", self.0, Range::Bound);
         Some(Change::of(*self, [], [self.0]))
     }
 
@@ -66,7 +68,7 @@ impl Hook for ClipValue {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ClipNorm(
-    /// The bound c.
+    /// The bound c, which must be at least 0. With an infinite one nothing is clipped.
     pub f64,
 );
 
@@ -76,6 +78,7 @@ impl Hook for ClipNorm {
     }
 
     fn change(&self, site: &Site<'_>) -> Option<Change> {
+        expect("update", "bound of `ClipNorm`", self.0, Range::Bound);
         let factor = elementwise(Factor, [site.squares.clone()], [self.0]);
         // If the factor is known to be one without waiting for it, there is no change to make.
         let is_one = factor.known_item() == Some(1.0);

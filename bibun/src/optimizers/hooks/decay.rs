@@ -4,6 +4,7 @@ use bibun_array::math::Float;
 use bibun_array::{Change, ElementFormula, Number};
 
 use super::{Hook, Site};
+use crate::optimizers::settings::{Range, expect};
 
 /// Weight decay: `gw ← gw + λ w`, the gradient of the penalty `λ/2 Σ w²`.
 ///
@@ -23,7 +24,7 @@ use super::{Hook, Site};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct WeightDecay(
-    /// The weight decay λ.
+    /// The weight decay λ, finite and not negative.
     pub f64,
 );
 
@@ -38,6 +39,7 @@ impl ElementFormula<2, 1> for WeightDecay {
 
 impl Hook for WeightDecay {
     fn change(&self, _: &Site<'_>) -> Option<Change> {
+        expect("update", "λ of `WeightDecay`", self.0, Range::NotNegative);
         Some(Change::of(*self, [], [self.0]))
     }
 
@@ -62,7 +64,7 @@ impl Hook for WeightDecay {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Lasso(
-    /// The factor λ of the penalty.
+    /// The factor λ of the penalty, finite and not negative.
     pub f64,
 );
 
@@ -77,6 +79,7 @@ impl ElementFormula<2, 1> for Lasso {
 
 impl Hook for Lasso {
     fn change(&self, _: &Site<'_>) -> Option<Change> {
+        expect("update", "λ of `Lasso`", self.0, Range::NotNegative);
         Some(Change::of(*self, [], [self.0]))
     }
 

@@ -4,6 +4,7 @@ use bibun_array::math::Float;
 use bibun_array::{Change, Distribution, ElementFormula, Generator, Number, Shape};
 
 use super::{Hook, Site};
+use crate::optimizers::settings::{Range, expect};
 
 /// Gradient noise: `gw ← gw + N(0, σ²)` with `σ² = η / (1 + t)^γ` at step t from 0.
 ///
@@ -35,7 +36,12 @@ pub struct GradientNoise {
 
 impl GradientNoise {
     /// Creates the hook with the variance η of the first step, and `γ = 0.55`.
+    ///
+    /// # Panics
+    /// Panics if the variance is negative or not finite.
+    #[track_caller]
     pub fn new(variance: f64, seed: u64) -> Self {
+        expect("new", "variance η", variance, Range::NotNegative);
         Self {
             variance,
             decay: 0.55,

@@ -11,6 +11,7 @@ use indexmap::IndexMap;
 
 use self::line_search::{Trial, strong_wolfe};
 use self::vectors::{Parts, dot};
+use super::settings::{Range, expect};
 use super::{Optimizer, check_trainable, evaluate};
 use crate::links::Chain;
 use crate::serializers::{State, StateError, Stateful};
@@ -90,7 +91,12 @@ struct Loaded {
 impl Lbfgs {
     /// Creates the optimizer with the learning rate η, commonly 1, a memory of 10 pairs, 20
     /// iterations for each call of `minimize`, and a tolerance of `10⁻⁷`.
+    ///
+    /// # Panics
+    /// Panics if the learning rate is negative or not finite.
+    #[track_caller]
     pub fn new(learning_rate: f64) -> Self {
+        expect("new", "learning rate η", learning_rate, Range::NotNegative);
         Self {
             learning_rate,
             memory: 10,
@@ -118,8 +124,13 @@ impl Lbfgs {
     }
 
     /// Sets the size of the gradient's elements at which `minimize` stops. Defaults to `10⁻⁷`.
+    ///
+    /// # Panics
+    /// Panics if it is negative or not finite.
     #[must_use]
+    #[track_caller]
     pub fn tolerance(mut self, tolerance: f64) -> Self {
+        expect("tolerance", "tolerance", tolerance, Range::NotNegative);
         self.tolerance = tolerance;
         self
     }
@@ -282,7 +293,15 @@ impl Optimizer for Lbfgs {
         self.learning_rate
     }
 
+    #[track_caller]
     fn set_learning_rate(&mut self, learning_rate: f64) {
+        let function = "set_learning_rate";
+        expect(
+            function,
+            "learning rate η",
+            learning_rate,
+            Range::NotNegative,
+        );
         self.learning_rate = learning_rate;
     }
 

@@ -1,0 +1,65 @@
+//! Checks of the numbers that users choose for optimizers and hooks.
+
+use crate::error::{Error, raise};
+
+/// What a setting must be, in errors and documentation.
+macro_rules! text {
+    (Fraction) => {
+        "at least 0 and less than 1"
+    };
+    (NotNegative) => {
+        "finite and not negative"
+    };
+    (Bound) => {
+        "at least 0"
+    };
+    (Finite) => {
+        "finite"
+    };
+}
+pub(super) use text;
+
+/// The numbers that a setting may be.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Range {
+    /// From 0 to less than 1.
+    Fraction,
+    /// From 0 on.
+    NotNegative,
+    /// From 0 to infinity.
+    Bound,
+    /// All but infinities and NaN.
+    Finite,
+}
+
+impl Range {
+    fn contains(self, x: f64) -> bool {
+        match self {
+            Self::Fraction => (0.0..1.0).contains(&x),
+            Self::NotNegative => (0.0..f64::INFINITY).contains(&x),
+            Self::Bound => x >= 0.0,
+            Self::Finite => x.is_finite(),
+        }
+    }
+
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Fraction => text!(Fraction),
+            Self::NotNegative => text!(NotNegative),
+            Self::Bound => text!(Bound),
+            Self::Finite => text!(Finite),
+        }
+    }
+}
+
+/// Checks a setting, which errors call by its name.
+///
+/// # Panics
+/// Panics if the number is out of the range.
+#[track_caller]
+pub(super) fn expect(function: &'static str, name: &str, x: f64, range: Range) {
+    if !range.contains(x) {
+        let what = format!("the {name} is {x}; it must be {}", range.text());
+        raise(Error::argument(function, what));
+    }
+}
