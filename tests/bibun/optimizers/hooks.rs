@@ -298,7 +298,7 @@ fn arrays_of_a_hook_that_do_not_fit_are_refused() {
 #[test]
 fn a_hook_of_ones_own() {
     let model: Vec<Variable> = [3, 5000].map(|n| Variable::new(vec![0.0; n])).into();
-    let mut optimizer = Sgd::new(-1.0).hook(Positions);
+    let mut optimizer = Sgd::new(1.0).hook(Positions);
     for step in 0..2 {
         let before: Vec<Vec<f64>> = model.iter().map(Variable::to_vec).collect();
         for w in &model {
@@ -308,7 +308,7 @@ fn a_hook_of_ones_own() {
         for (number, (w, before)) in model.iter().zip(before).enumerate() {
             for (i, (w, before)) in w.to_vec::<f64>().iter().zip(before).enumerate() {
                 assert_eq!(
-                    w - before,
+                    before - w,
                     i as f64 + 1e6 * number as f64 + 1e7 * f64::from(step)
                 );
             }

@@ -91,8 +91,7 @@ impl<T: Float> WithSimd for Product<'_, '_, T> {
         // Copied if consecutive reads, for one `k` after the other, are far apart: few rows at once, some rows
         // once for all blocks of `b`, or a few strips at a time.
         let turned = share < depth && a.column > 1;
-        let most = if a.row == 1 { IN_PLACE } else { 1 };
-        let copied = !turned && a.column > 1 && n > most * wide * lanes;
+        let copied = !turned && is_copied(a, n, wide * lanes);
         let kept = copied && n > block;
         let tall = match kept {
             true => COPIED / (size_of::<T>() * depth) / HIGH * HIGH,
@@ -253,6 +252,13 @@ impl<T: Float> WithSimd for Product<'_, '_, T> {
     }
 }
 
+/// Whether rows of `a` are copied for a product of n columns, of which a panel has `wide`.
+#[inline]
+fn is_copied<T>(a: Matrix<'_, T>, n: usize, wide: usize) -> bool {
+    let in_place = if a.row == 1 { IN_PLACE } else { 1 };
+    a.column > 1 && n > in_place * wide
+}
+
 /// Pieces of a size and the rest: where each of them begins, and its length.
 // PERF: `step_by` divides, and a small product takes no longer than a few divisions.
 #[inline(always)]
@@ -338,5 +344,5 @@ pub(super) fn is_turned<S: Simd, T: Float>(
     let of_a = |is_copied: bool| if is_copied { m * k } else { 0 };
     let slow = if S::REGISTER_COUNT < 32 { 8 } else { 1 };
     cost(n, m, slow * m * n + of_a(a.row != 1))
-        < cost(m, n, n * k + of_a(a.column != 1 && n > WIDE * lanes))
+        < cost(m, n, n * k + of_a(is_copied(a, n, WIDE * lanes)))
 }
