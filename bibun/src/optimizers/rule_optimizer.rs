@@ -16,7 +16,7 @@ use super::slots::{Parameters, Slots};
 use super::stepped::Packed;
 use super::{Optimizer, check_trainable, evaluate};
 use crate::call::calling;
-use crate::error::{Error, refuse};
+use crate::error::{Error, raise, refuse};
 use crate::links::{Chain, for_each_parameter};
 use crate::serializers::{State, StateError, Stateful};
 use crate::variable::Variable;
@@ -180,18 +180,29 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
     }
 
     /// Adds a hook that changes the gradients of all parameters, after the hooks added before.
+    ///
+    /// # Panics
+    /// Panics if a number of the hook has no meaning; see [`Hook::check`].
     #[must_use]
+    #[track_caller]
     pub fn hook(self, hook: impl Hook) -> Self {
         self.hook_where(|_| true, hook)
     }
 
     /// Adds a [`hook`](Self::hook) for the parameters whose names satisfy a condition.
+    ///
+    /// # Panics
+    /// Panics as [`hook`](Self::hook) does.
     #[must_use]
+    #[track_caller]
     pub fn hook_where(
         mut self,
         contains: impl Fn(&str) -> bool + Send + Sync + 'static,
         hook: impl Hook,
     ) -> Self {
+        if let Err(what) = hook.check() {
+            raise(Error::argument("hook", what));
+        }
         self.hooks.push(Arc::new(contains), hook);
         self
     }

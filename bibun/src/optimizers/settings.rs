@@ -52,14 +52,21 @@ impl Range {
     }
 }
 
-/// Checks a setting, which errors call by its name.
+/// Checks a setting, and says what it must be.
+pub(super) fn check(name: &str, x: f64, range: Range) -> Result<(), String> {
+    match range.contains(x) {
+        true => Ok(()),
+        false => Err(format!("the {name} is {x}; it must be {}", range.text())),
+    }
+}
+
+/// Checks a setting of a function.
 ///
 /// # Panics
 /// Panics if the number is out of the range.
 #[track_caller]
 pub(super) fn expect(function: &'static str, name: &str, x: f64, range: Range) {
-    if !range.contains(x) {
-        let what = format!("the {name} is {x}; it must be {}", range.text());
+    if let Err(what) = check(name, x, range) {
         raise(Error::argument(function, what));
     }
 }

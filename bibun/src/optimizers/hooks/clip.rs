@@ -4,7 +4,7 @@ use bibun_array::math::Float;
 use bibun_array::{Change, ElementFormula, Number, elementwise};
 
 use super::{Hook, Site};
-use crate::optimizers::settings::{Range, expect};
+use crate::optimizers::settings::{Range, check};
 
 /// Clipping by value: every element of the gradients is limited to `-c ..= c`. NaN stays NaN.
 ///
@@ -34,8 +34,11 @@ impl ElementFormula<2, 1> for ClipValue {
 }
 
 impl Hook for ClipValue {
+    fn check(&self) -> Result<(), String> {
+        check("bound of ClipValue", self.0, Range::Bound)
+    }
+
     fn change(&self, _: &Site<'_>) -> Option<Change> {
-        expect("update", "bound of `ClipValue`", self.0, Range::Bound);
         Some(Change::of(*self, [], [self.0]))
     }
 
@@ -73,12 +76,15 @@ pub struct ClipNorm(
 );
 
 impl Hook for ClipNorm {
+    fn check(&self) -> Result<(), String> {
+        check("bound of ClipNorm", self.0, Range::Bound)
+    }
+
     fn measures(&self) -> bool {
         true
     }
 
     fn change(&self, site: &Site<'_>) -> Option<Change> {
-        expect("update", "bound of `ClipNorm`", self.0, Range::Bound);
         let factor = elementwise(Factor, [site.squares.clone()], [self.0]);
         // If the factor is known to be one without waiting for it, there is no change to make.
         let is_one = factor.known_item() == Some(1.0);

@@ -4,7 +4,7 @@ use bibun_array::math::Float;
 use bibun_array::{Change, ElementFormula, Number};
 
 use super::{Hook, Site};
-use crate::optimizers::settings::{Range, expect};
+use crate::optimizers::settings::{Range, check};
 
 /// Weight decay: `gw ← gw + λ w`, the gradient of the penalty `λ/2 Σ w²`.
 ///
@@ -38,8 +38,11 @@ impl ElementFormula<2, 1> for WeightDecay {
 }
 
 impl Hook for WeightDecay {
+    fn check(&self) -> Result<(), String> {
+        check("factor λ of WeightDecay", self.0, Range::NotNegative)
+    }
+
     fn change(&self, _: &Site<'_>) -> Option<Change> {
-        expect("update", "λ of `WeightDecay`", self.0, Range::NotNegative);
         Some(Change::of(*self, [], [self.0]))
     }
 
@@ -78,8 +81,11 @@ impl ElementFormula<2, 1> for Lasso {
 }
 
 impl Hook for Lasso {
+    fn check(&self) -> Result<(), String> {
+        check("factor λ of Lasso", self.0, Range::NotNegative)
+    }
+
     fn change(&self, _: &Site<'_>) -> Option<Change> {
-        expect("update", "λ of `Lasso`", self.0, Range::NotNegative);
         Some(Change::of(*self, [], [self.0]))
     }
 

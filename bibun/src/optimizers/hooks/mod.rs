@@ -72,6 +72,12 @@ pub trait Hook: fmt::Debug + Send + Sync + 'static {
     /// no change.
     fn change(&self, site: &Site<'_>) -> Option<Change>;
 
+    /// Checks the numbers of the hook when it is added to an optimizer, and returns what must hold if one has
+    /// no meaning. Defaults to no check.
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Returns whether the gradients must be measured beforehand, for [`Site::squares`], in one
     /// more pass that reads them. Defaults to `false`.
     fn measures(&self) -> bool {

@@ -50,8 +50,13 @@ impl GradientNoise {
     }
 
     /// Sets the decay γ. Defaults to 0.55.
+    ///
+    /// # Panics
+    /// Panics if it is not finite.
     #[must_use]
+    #[track_caller]
     pub fn decay(mut self, decay: f64) -> Self {
+        expect("decay", "decay γ", decay, Range::Finite);
         self.decay = decay;
         self
     }
