@@ -11,7 +11,7 @@ use bibun_array::{Array, Change, Device, ElementUpdate, Given, Number, Update, c
 use super::hooks::{Hook, Hooks, Names, Site};
 use super::rule::{ParameterStep, UpdateRule};
 use super::schedule::Schedule;
-use super::settings::{Range, expect};
+use super::settings::{expect_learning_rate, learning_rate_of};
 use super::slots::{Parameters, Slots};
 use super::stepped::Packed;
 use super::{Optimizer, check_trainable, evaluate};
@@ -111,7 +111,7 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
     /// Panics if the learning rate is negative or not finite.
     #[track_caller]
     pub fn with_rule(learning_rate: f64, rule: R) -> Self {
-        expect("new", "learning rate η", learning_rate, Range::NotNegative);
+        expect_learning_rate("new", learning_rate);
         Self {
             choice: Choice {
                 base: Settings {
@@ -170,8 +170,7 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
     ) -> Self {
         let mut settings = self.choice.base.clone();
         change(&mut settings);
-        let rate = settings.learning_rate;
-        expect("group", "learning rate η", rate, Range::NotNegative);
+        expect_learning_rate("group", settings.learning_rate);
         self.choice.groups.push(Group {
             contains: Arc::new(contains),
             settings,
@@ -405,14 +404,8 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> Optimizer for RuleOpti
 
     #[track_caller]
     fn set_learning_rate(&mut self, learning_rate: f64) {
-        let function = "set_learning_rate";
-        self.expect_here(function);
-        expect(
-            function,
-            "learning rate η",
-            learning_rate,
-            Range::NotNegative,
-        );
+        self.expect_here("set_learning_rate");
+        expect_learning_rate("set_learning_rate", learning_rate);
         self.choice.learning_rate = learning_rate;
     }
 
@@ -459,9 +452,7 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> Stateful for RuleOptim
         self.expect_here("load_state");
         let mut error = StateError::default();
         let steps = state.count("steps").map_err(|wrong| error.add(wrong));
-        let learning_rate = state
-            .number("learning_rate")
-            .map_err(|wrong| error.add(wrong));
+        let learning_rate = learning_rate_of(state).map_err(|wrong| error.add(wrong));
         let mut wanted = vec!["steps".to_owned(), "learning_rate".to_owned()];
         let mut rules: Vec<R> = self.choice.rules().cloned().collect();
         for (i, rule) in rules.iter_mut().enumerate() {

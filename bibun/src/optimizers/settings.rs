@@ -1,6 +1,7 @@
 //! Checks of the numbers that users choose for optimizers and hooks.
 
 use crate::error::{Error, raise};
+use crate::serializers::{State, StateError};
 
 /// What a setting must be, in errors and documentation.
 macro_rules! text {
@@ -68,5 +69,32 @@ pub(super) fn check(name: &str, x: f64, range: Range) -> Result<(), String> {
 pub(super) fn expect(function: &'static str, name: &str, x: f64, range: Range) {
     if let Err(what) = check(name, x, range) {
         raise(Error::argument(function, what));
+    }
+}
+
+/// Checks a learning rate that a function is given.
+///
+/// # Panics
+/// Panics if it is negative or not finite.
+#[track_caller]
+pub(super) fn expect_learning_rate(function: &'static str, learning_rate: f64) {
+    expect(
+        function,
+        "learning rate η",
+        learning_rate,
+        Range::NotNegative,
+    );
+}
+
+/// Reads the learning rate of a state.
+pub(super) fn learning_rate_of(state: &State) -> Result<f64, StateError> {
+    let (name, range) = ("learning_rate", Range::NotNegative);
+    let learning_rate = state.number(name)?;
+    match range.contains(learning_rate) {
+        true => Ok(learning_rate),
+        false => {
+            let what = format!("is {learning_rate}; it must be {}", range.text());
+            Err(StateError::wrong(name, what))
+        }
     }
 }

@@ -272,6 +272,22 @@ fn settings_without_a_meaning_are_refused() {
     refused(|| boxed().update(&nothing));
     refused(|| boxed().minimize(&nothing, &mut || Variable::new(1.0)));
 
+    // Files are not believed either, and change nothing.
+    let optimizers: [Box<dyn Optimizer>; 2] = [Box::new(Sgd::new(0.1)), Box::new(Lbfgs::new(0.1))];
+    for mut optimizer in optimizers {
+        for rate in [-1.0, f64::NAN, f64::INFINITY] {
+            let mut state = optimizer.state();
+            state.insert("steps", 7u64);
+            state.insert("learning_rate", rate);
+            let message = optimizer.load_state(&state).unwrap_err().to_string();
+            assert!(
+                message.contains(&format!("is {rate}; it must be finite")),
+                "{message}"
+            );
+            assert_eq!((optimizer.learning_rate(), optimizer.steps()), (0.1, 0));
+        }
+    }
+
     // The ends of the ranges have a meaning.
     let w = Variable::new([1.0, -2.0]);
     w.set_grad(&Variable::constant([3.0, -4.0]));

@@ -11,7 +11,7 @@ use indexmap::IndexMap;
 
 use self::line_search::{Trial, strong_wolfe};
 use self::vectors::{Parts, dot};
-use super::settings::{Range, expect};
+use super::settings::{Range, expect, expect_learning_rate, learning_rate_of};
 use super::{Optimizer, check_trainable, evaluate};
 use crate::links::Chain;
 use crate::serializers::{State, StateError, Stateful};
@@ -96,7 +96,7 @@ impl Lbfgs {
     /// Panics if the learning rate is negative or not finite.
     #[track_caller]
     pub fn new(learning_rate: f64) -> Self {
-        expect("new", "learning rate η", learning_rate, Range::NotNegative);
+        expect_learning_rate("new", learning_rate);
         Self {
             learning_rate,
             memory: 10,
@@ -295,13 +295,7 @@ impl Optimizer for Lbfgs {
 
     #[track_caller]
     fn set_learning_rate(&mut self, learning_rate: f64) {
-        let function = "set_learning_rate";
-        expect(
-            function,
-            "learning rate η",
-            learning_rate,
-            Range::NotNegative,
-        );
+        expect_learning_rate("set_learning_rate", learning_rate);
         self.learning_rate = learning_rate;
     }
 
@@ -341,7 +335,7 @@ impl Stateful for Lbfgs {
 
     fn load_state(&mut self, state: &State) -> Result<(), StateError> {
         let steps = state.count("steps")?;
-        let learning_rate = state.number("learning_rate")?;
+        let learning_rate = learning_rate_of(state)?;
         let (pairs, has_last) = (state.count("pairs")?, state.flag("last")?);
         let pairs = usize::try_from(pairs)
             .ok()
