@@ -51,6 +51,10 @@ rule! {
 impl UpdateRule<2, 4> for AdaDeltaRule {
     const STATE: [&'static str; 2] = ["g", "d"];
 
+    fn check(&self) -> Result<(), String> {
+        self.check_options()
+    }
+
     fn given(&self, step: &ParameterStep) -> [Given; 4] {
         [step.learning_rate, self.epsilon, self.rho, 1.0 - self.rho].map(Given::Number)
     }

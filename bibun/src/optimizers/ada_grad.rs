@@ -43,6 +43,10 @@ rule! {
 impl UpdateRule<1, 2> for AdaGradRule {
     const STATE: [&'static str; 1] = ["h"];
 
+    fn check(&self) -> Result<(), String> {
+        self.check_options()
+    }
+
     fn given(&self, step: &ParameterStep) -> [Given; 2] {
         [step.learning_rate, self.epsilon].map(Given::Number)
     }

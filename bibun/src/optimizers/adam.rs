@@ -53,6 +53,10 @@ rule! {
 impl UpdateRule<2, 9> for AdamRule {
     const STATE: [&'static str; 2] = ["m", "v"];
 
+    fn check(&self) -> Result<(), String> {
+        self.check_options()
+    }
+
     fn given(&self, step: &ParameterStep) -> [Given; 9] {
         let ends = [step.learning_rate, 0.0];
         moments(self.betas, self.epsilon, step.number, ends).map(Given::Number)

@@ -48,6 +48,10 @@ rule! {
 impl UpdateRule<2, 9> for AdamWRule {
     const STATE: [&'static str; 2] = ["m", "v"];
 
+    fn check(&self) -> Result<(), String> {
+        self.check_options()
+    }
+
     fn given(&self, step: &ParameterStep) -> [Given; 9] {
         let ends = [step.learning_rate, self.weight_decay];
         moments(self.betas, self.epsilon, step.number, ends).map(Given::Number)

@@ -49,6 +49,10 @@ rule! {
 impl UpdateRule<3, 9> for AmsGradRule {
     const STATE: [&'static str; 3] = ["m", "v", "largest"];
 
+    fn check(&self) -> Result<(), String> {
+        self.check_options()
+    }
+
     fn given(&self, step: &ParameterStep) -> [Given; 9] {
         let ends = [step.learning_rate, 0.0];
         moments(self.betas, self.epsilon, step.number, ends).map(Given::Number)

@@ -65,6 +65,10 @@ impl UpdateRule<2, 9> for EveRule {
     const STATE: [&'static str; 2] = ["m", "v"];
     const OBSERVES: bool = true;
 
+    fn check(&self) -> Result<(), String> {
+        self.check_options()
+    }
+
     fn given(&self, step: &ParameterStep) -> [Given; 9] {
         let ([first, second, _], rate) = (self.betas, step.learning_rate / self.average);
         moments([first, second], self.epsilon, step.number, [rate, 0.0]).map(Given::Number)

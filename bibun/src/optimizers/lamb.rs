@@ -63,6 +63,10 @@ impl LambRule {
 impl UpdateRule<2, 9> for LambRule {
     const STATE: [&'static str; 2] = ["m", "v"];
 
+    fn check(&self) -> Result<(), String> {
+        self.check_options()
+    }
+
     fn measured(&self, step: &ParameterStep) -> Option<Kernel> {
         Some(Kernel::of(Direction, self.moments(step)))
     }

@@ -43,6 +43,10 @@ rule! {
 impl UpdateRule<1, 6> for LionRule {
     const STATE: [&'static str; 1] = ["m"];
 
+    fn check(&self) -> Result<(), String> {
+        self.check_options()
+    }
+
     fn given(&self, step: &ParameterStep) -> [Given; 6] {
         let [first, second] = self.betas;
         let rests = [1.0 - first, 1.0 - second];

@@ -5,7 +5,7 @@ use bibun_array::{Given, Number};
 
 use super::rule::{ParameterStep, UpdateRule};
 use super::rule_optimizer::RuleOptimizer;
-use super::settings::{Range, expect};
+use super::settings::{Range, check};
 
 /// Stochastic gradient descent with momentum: `v ← μ v - η gw`, `w ← w + v`, from `v = 0`.
 ///
@@ -33,7 +33,6 @@ impl MomentumSgd {
     /// Panics if one of them is negative or not finite.
     #[track_caller]
     pub fn new(learning_rate: f64, momentum: f64) -> Self {
-        expect("new", "momentum μ", momentum, Range::NotNegative);
         Self::with_rule(learning_rate, MomentumSgdRule { momentum })
     }
 }
@@ -47,6 +46,10 @@ pub struct MomentumSgdRule {
 
 impl UpdateRule<1, 2> for MomentumSgdRule {
     const STATE: [&'static str; 1] = ["v"];
+
+    fn check(&self) -> Result<(), String> {
+        check("momentum μ", self.momentum, Range::NotNegative)
+    }
 
     fn given(&self, step: &ParameterStep) -> [Given; 2] {
         [step.learning_rate, self.momentum].map(Given::Number)

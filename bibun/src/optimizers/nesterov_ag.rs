@@ -5,7 +5,7 @@ use bibun_array::{Given, Number};
 
 use super::rule::{ParameterStep, UpdateRule};
 use super::rule_optimizer::RuleOptimizer;
-use super::settings::{Range, expect};
+use super::settings::{Range, check};
 
 /// Nesterov's accelerated gradient: `v ← μ v - η gw`, `w ← w + μ v - η gw`, from `v = 0`.
 ///
@@ -35,7 +35,6 @@ impl NesterovAg {
     /// Panics if one of them is negative or not finite.
     #[track_caller]
     pub fn new(learning_rate: f64, momentum: f64) -> Self {
-        expect("new", "momentum μ", momentum, Range::NotNegative);
         Self::with_rule(learning_rate, NesterovAgRule { momentum })
     }
 }
@@ -49,6 +48,10 @@ pub struct NesterovAgRule {
 
 impl UpdateRule<1, 2> for NesterovAgRule {
     const STATE: [&'static str; 1] = ["v"];
+
+    fn check(&self) -> Result<(), String> {
+        check("momentum μ", self.momentum, Range::NotNegative)
+    }
 
     fn given(&self, step: &ParameterStep) -> [Given; 2] {
         [step.learning_rate, self.momentum].map(Given::Number)

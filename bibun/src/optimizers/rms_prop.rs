@@ -45,6 +45,10 @@ impl UpdateRule<1, 4> for RmsPropRule {
     /// Not the `v` of rules with a velocity, whose state is none for this one.
     const STATE: [&'static str; 1] = ["ms"];
 
+    fn check(&self) -> Result<(), String> {
+        self.check_options()
+    }
+
     fn given(&self, step: &ParameterStep) -> [Given; 4] {
         [
             step.learning_rate,

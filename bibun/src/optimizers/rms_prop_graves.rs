@@ -51,6 +51,10 @@ rule! {
 impl UpdateRule<3, 5> for RmsPropGravesRule {
     const STATE: [&'static str; 3] = ["n", "g", "d"];
 
+    fn check(&self) -> Result<(), String> {
+        self.check_options()
+    }
+
     fn given(&self, step: &ParameterStep) -> [Given; 5] {
         let [alpha, rest] = [self.alpha, 1.0 - self.alpha];
         [step.learning_rate, self.epsilon, alpha, rest, self.momentum].map(Given::Number)

@@ -61,6 +61,10 @@ impl UpdateRule<2, 5> for RpropRule {
     const STATE: [&'static str; 2] = ["s", "g"];
     const INITIAL: [f64; 2] = [1.0, 0.0];
 
+    fn check(&self) -> Result<(), String> {
+        self.check_options()
+    }
+
     fn given(&self, step: &ParameterStep) -> [Given; 5] {
         let [[shrink, grow], [smallest, largest]] = [self.factors, self.bounds];
         [step.learning_rate, shrink, grow, smallest, largest].map(Given::Number)

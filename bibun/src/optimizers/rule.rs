@@ -62,6 +62,12 @@ pub trait UpdateRule<const N: usize, const G: usize>:
     /// loss.
     const OBSERVES: bool = false;
 
+    /// Checks the settings wherever an optimizer is given them, and returns what must hold if one has no
+    /// meaning. Defaults to no check.
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Returns the numbers given to [`element`](UpdateRule::element) in a step of a parameter.
     fn given(&self, step: &ParameterStep) -> [Given; G];
 
@@ -152,6 +158,13 @@ macro_rules! rule {
             }
         }
 
+        impl $Rule {
+            fn check_options(&self) -> Result<(), String> {
+                $($crate::optimizers::rule::rule! { @check (self.$option) $default $range $meaning })+
+                Ok(())
+            }
+        }
+
         impl $Optimizer {
             $($crate::optimizers::rule::rule! { @method $option $default $range $meaning })+
         }
@@ -161,6 +174,16 @@ macro_rules! rule {
     (@type ($a:ident: $x:literal, $b:ident: $y:literal, $c:ident: $z:literal)) => { [f64; 3] };
     (@value ($value:literal)) => { $value };
     (@value ($($part:ident: $value:literal),+)) => { [$($value),+] };
+    (@check ($option:expr) ($value:literal) $range:ident $meaning:literal) => {
+        $crate::optimizers::settings::check($meaning, $option, $crate::optimizers::settings::Range::$range)?;
+    };
+    (@check ($option:expr) ($($part:ident: $value:literal),+) $range:ident $meaning:literal) => {
+        let [$($part),+] = $option;
+        $(
+            let name = concat!("`", stringify!($part), "` of the ", $meaning);
+            $crate::optimizers::settings::check(name, $part, $crate::optimizers::settings::Range::$range)?;
+        )+
+    };
     (@method $option:ident ($value:literal) $range:ident $meaning:literal) => {
         #[doc = concat!("Sets the ", $meaning, ". Defaults to `", $value, "`.")]
         ///
@@ -169,9 +192,7 @@ macro_rules! rule {
         #[must_use]
         #[track_caller]
         pub fn $option(self, $option: f64) -> Self {
-            use $crate::optimizers::settings::{Range, expect};
-            expect(stringify!($option), $meaning, $option, Range::$range);
-            self.with(|rule| rule.$option = $option)
+            self.changed(stringify!($option), |rule| rule.$option = $option)
         }
     };
     (@method $option:ident ($($part:ident: $value:literal),+) $range:ident $meaning:literal) => {
@@ -182,12 +203,7 @@ macro_rules! rule {
         #[must_use]
         #[track_caller]
         pub fn $option(self, $($part: f64),+) -> Self {
-            use $crate::optimizers::settings::{Range, expect};
-            $(
-                let name = concat!("`", stringify!($part), "` of the ", $meaning);
-                expect(stringify!($option), name, $part, Range::$range);
-            )+
-            self.with(|rule| rule.$option = [$($part),+])
+            self.changed(stringify!($option), |rule| rule.$option = [$($part),+])
         }
     };
 }

@@ -108,10 +108,12 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
     /// Creates an optimizer with a learning rate and a rule.
     ///
     /// # Panics
-    /// Panics if the learning rate is negative or not finite.
+    /// Panics if the learning rate is negative or not finite, or if a setting of the rule has no meaning; see
+    /// [`UpdateRule::check`].
     #[track_caller]
     pub fn with_rule(learning_rate: f64, rule: R) -> Self {
         expect_learning_rate("new", learning_rate);
+        expect_rule("new", &rule);
         Self {
             choice: Choice {
                 base: Settings {
@@ -135,9 +137,21 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
     /// use bibun::optimizers::Adam;
     /// let optimizer = Adam::new(0.001).with(|rule| rule.betas = [0.9, 0.95]);
     /// ```
+    ///
+    /// # Panics
+    /// Panics if a setting has no meaning afterwards; see [`UpdateRule::check`].
     #[must_use]
-    pub fn with(mut self, change: impl FnOnce(&mut R)) -> Self {
-        change(&mut self.choice.base.rule);
+    #[track_caller]
+    pub fn with(self, change: impl FnOnce(&mut R)) -> Self {
+        self.changed("with", change)
+    }
+
+    /// Changes settings of the rule for a function.
+    #[track_caller]
+    pub(super) fn changed(mut self, function: &'static str, change: impl FnOnce(&mut R)) -> Self {
+        let rule = &mut self.choice.base.rule;
+        change(rule);
+        expect_rule(function, rule);
         self
     }
 
@@ -160,7 +174,8 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
     /// ```
     ///
     /// # Panics
-    /// Panics if the learning rate of the group is negative or not finite.
+    /// Panics if the learning rate of the group is negative or not finite, or if a setting of its rule has no
+    /// meaning.
     #[must_use]
     #[track_caller]
     pub fn group(
@@ -171,6 +186,7 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
         let mut settings = self.choice.base.clone();
         change(&mut settings);
         expect_learning_rate("group", settings.learning_rate);
+        expect_rule("group", &settings.rule);
         self.choice.groups.push(Group {
             contains: Arc::new(contains),
             settings,
@@ -243,6 +259,17 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
                         its function; use `minimized` or `updated` there, and this outside";
             refuse(Error::argument(function, what));
         }
+    }
+}
+
+/// Checks the settings of a rule that a function is given.
+#[track_caller]
+fn expect_rule<R: UpdateRule<N, G>, const N: usize, const G: usize>(
+    function: &'static str,
+    rule: &R,
+) {
+    if let Err(what) = rule.check() {
+        raise(Error::argument(function, what));
     }
 }
 

@@ -50,6 +50,10 @@ impl UpdateRule<3, 2> for Smorms3Rule {
     const STATE: [&'static str; 3] = ["g", "v", "memory"];
     const INITIAL: [f64; 3] = [0.0, 0.0, 1.0];
 
+    fn check(&self) -> Result<(), String> {
+        self.check_options()
+    }
+
     fn given(&self, step: &ParameterStep) -> [Given; 2] {
         [step.learning_rate, self.epsilon].map(Given::Number)
     }

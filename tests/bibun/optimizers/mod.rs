@@ -215,6 +215,7 @@ fn refused<T>(call: impl FnOnce() -> T) -> String {
 #[test]
 fn settings_without_a_meaning_are_refused() {
     use bibun::optimizers::hooks::{ClipNorm, ClipValue, GradientNoise, Lasso, WeightDecay};
+    use bibun::optimizers::{AdamRule, RuleOptimizer};
     use bibun::{clip_factors, per_example};
     for rate in [-0.1, f64::NAN, f64::INFINITY] {
         let refusals = [
@@ -251,6 +252,25 @@ fn settings_without_a_meaning_are_refused() {
         let losses = Variable::constant([[1.0, 2.0]]).matmul(&norms);
         refused(|| per_example(&losses, &norms).clipped_sum(bound));
     }
+
+    // However a setting comes into a rule.
+    let rule = AdamRule {
+        epsilon: -1e-8,
+        ..AdamRule::default()
+    };
+    let messages = [
+        refused(|| RuleOptimizer::with_rule(0.1, rule)),
+        refused(|| Adam::new(0.1).with(|rule| rule.epsilon = -1e-8)),
+        refused(|| Adam::new(0.1).group(|_| true, |group| group.rule.epsilon = -1e-8)),
+    ];
+    for (message, function) in messages.into_iter().zip(["new", "with", "group"]) {
+        let expected =
+            format!("{function}: the number ε added to the root is -0.00000001; it must be");
+        assert!(message.starts_with(&expected), "{message}");
+    }
+    refused(|| MomentumSgd::new(0.1, 0.9).with(|rule| rule.momentum = f64::NAN));
+    refused(|| NesterovAg::new(0.1, 0.9).with(|rule| rule.momentum = -0.9));
+    refused(|| Lamb::new(0.1).with(|rule| rule.betas = [0.9, 1.5]));
 
     // Hooks are written as they are, and refused where they are added.
     let hooked = || Sgd::new(0.1);
