@@ -10,9 +10,9 @@ use pulp::{Arch, NullaryFnOnce};
 use smallvec::SmallVec;
 
 use super::elementwise::PARALLEL;
-use super::product::{HIGH, product, some_rows};
+use super::product::{self, HIGH, product, some_rows};
 use super::steps::Steps;
-use super::threads::{chunks, for_each};
+use super::threads::{Chunks, chunks, for_each, for_each_run};
 use super::tile::Float;
 use super::{elements, worth_threads};
 use crate::dtype::{Accumulator, with_float};
@@ -50,6 +50,8 @@ pub(crate) trait Number: Element {
     fn times(self, other: Self) -> Self;
     /// Computes `out = alpha a b + beta out`, where `out` is not read if `beta` is 0.
     fn product(product: MatrixProduct<'_, Self>, parallel: bool);
+    /// Computes products of the same sizes and steps.
+    fn products<'a>(products: impl Iterator<Item = MatrixProduct<'a, Self>>);
 }
 
 impl Number for f32 {
@@ -65,6 +67,9 @@ impl Number for f32 {
     }
     fn product(product: MatrixProduct<'_, f32>, parallel: bool) {
         product.of_floats(parallel);
+    }
+    fn products<'a>(products: impl Iterator<Item = MatrixProduct<'a, f32>>) {
+        product::products(products.inspect(MatrixProduct::expect_inside));
     }
 }
 
@@ -82,6 +87,9 @@ impl Number for f64 {
     fn product(product: MatrixProduct<'_, f64>, parallel: bool) {
         product.of_floats(parallel);
     }
+    fn products<'a>(products: impl Iterator<Item = MatrixProduct<'a, f64>>) {
+        product::products(products.inspect(MatrixProduct::expect_inside));
+    }
 }
 
 impl Number for i64 {
@@ -97,6 +105,9 @@ impl Number for i64 {
     }
     fn product(product: MatrixProduct<'_, i64>, _: bool) {
         Arch::new().dispatch(ByRows(product));
+    }
+    fn products<'a>(products: impl Iterator<Item = MatrixProduct<'a, i64>>) {
+        products.for_each(|product| product.cut(false));
     }
 }
 
@@ -194,23 +205,43 @@ impl<T: Number> MatrixProduct<'_, T> {
 
 impl<T: Float> MatrixProduct<'_, T> {
     fn of_floats(self, parallel: bool) {
-        let Self { m, n, k, a, b, .. } = self;
+        self.expect_inside();
+        match self.is_tiny() {
+            true => Arch::new().dispatch(ByRows(self)),
+            false => product(self, parallel),
+        }
+    }
+
+    /// Checks that the matrices are in their memory.
+    #[inline]
+    fn expect_inside(&self) {
+        let Self { m, n, k, a, b, .. } = *self;
         let holds_addend = self.addend.is_none_or(|addend| addend.holds(m, n));
         assert!(self.holds_out() && a.holds(m, k) && b.holds(k, n) && holds_addend);
-        if m * n * k <= TINY {
-            return Arch::new().dispatch(ByRows(self));
-        }
-        product(self, parallel);
+    }
+
+    /// Whether plain loops compute it.
+    #[inline]
+    pub(super) const fn is_tiny(&self) -> bool {
+        self.m * self.n * self.k <= TINY
     }
 }
 
-/// A product by plain loops, one row of the result at a time.
+/// A product by plain loops.
 struct ByRows<'a, T>(MatrixProduct<'a, T>);
 
 impl<T: Number> NullaryFnOnce for ByRows<'_, T> {
     type Output = ();
     #[inline(always)]
     fn call(self) {
+        self.0.by_rows();
+    }
+}
+
+impl<T: Number> MatrixProduct<'_, T> {
+    /// Computes a product by plain loops, one row of the result at a time.
+    #[inline(always)]
+    pub(super) fn by_rows(self) {
         let MatrixProduct {
             m,
             n,
@@ -222,7 +253,7 @@ impl<T: Number> NullaryFnOnce for ByRows<'_, T> {
             addend,
             out,
             step,
-        } = self.0;
+        } = self;
         if n == 0 {
             return;
         }
@@ -517,33 +548,37 @@ impl<T: Number> Batch<'_, T> {
         if out.is_empty() {
             return;
         }
-        let product = |i, out, parallel: bool| {
-            let product = MatrixProduct {
+        // Vector instructions do about a hundred multiplications in a nanosecond.
+        let is_shared = worth_threads(out.len() * k / 100);
+        let count = out.len() / (m * n);
+        if is_shared && count < rayon::current_num_threads() {
+            return (self.products(0, out)).for_each(|product| product.cut(true));
+        }
+        for_each_run(chunks(out, m * n), is_shared, 1, &|first, run| {
+            T::products(self.products(first, run.one()));
+        });
+    }
+
+    /// The products from a number on, as many as there is room for.
+    fn products<'s>(
+        &'s self,
+        first: usize,
+        out: &'s mut [T],
+    ) -> impl Iterator<Item = MatrixProduct<'s, T>> {
+        let [m, n, k] = self.sizes;
+        out.chunks_mut(m * n)
+            .enumerate()
+            .map(move |(i, out)| MatrixProduct {
                 m,
                 n,
                 k,
                 alpha: self.alpha,
-                a: self.a.matrix(i),
-                b: self.b.matrix(i),
+                a: self.a.matrix(first + i),
+                b: self.b.matrix(first + i),
                 beta: self.beta,
-                addend: self.addend.as_ref().map(|addend| addend.matrix(i)),
+                addend: self.addend.as_ref().map(|addend| addend.matrix(first + i)),
                 out,
                 step: n,
-            };
-            product.cut(parallel);
-        };
-        let batch = out.len() / (m * n);
-        // Vector instructions do about a hundred multiplications in a nanosecond.
-        if !worth_threads(out.len() * k / 100) {
-            let one = |(i, out)| product(i, out, false);
-            out.chunks_mut(m * n).enumerate().for_each(one);
-        } else if batch < rayon::current_num_threads() {
-            let one = |(i, out)| product(i, out, true);
-            out.chunks_mut(m * n).enumerate().for_each(one);
-        } else {
-            for_each(chunks(out, m * n), true, 1, &|i, out| {
-                product(i, out, false);
-            });
-        }
+            })
     }
 }

@@ -15,15 +15,14 @@ mod blocks;
 mod narrow;
 mod pack;
 mod part;
+mod plan;
 mod scratch;
 #[cfg(test)]
 mod tests;
 mod tiles;
 mod vector;
 
-use pulp::Arch;
-#[cfg(test)]
-use pulp::Simd;
+use pulp::{Arch, Simd, WithSimd};
 
 use super::matmul::{Matrix, MatrixProduct};
 use super::threads::{chunks, for_each};
@@ -48,6 +47,39 @@ pub(super) fn product<T: Float>(product: MatrixProduct<'_, T>, parallel: bool) {
         Work::Matrix(part) => Arch::new().dispatch(part),
         Work::Vector(part) => Arch::new().dispatch(part),
     });
+}
+
+/// Computes products of the same sizes and steps, for which one of them decides how.
+pub(super) fn products<'a, T: Float>(products: impl Iterator<Item = MatrixProduct<'a, T>>) {
+    Arch::new().dispatch(Products(products));
+}
+
+struct Products<I>(I);
+
+impl<'a, T: Float, I: Iterator<Item = MatrixProduct<'a, T>>> WithSimd for Products<I> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let mut way = None;
+        for product in self.0 {
+            if product.is_tiny() {
+                product.by_rows();
+                continue;
+            }
+            let mut copied = Vec::new();
+            match work(product, &mut copied) {
+                None => {}
+                Some(Work::Matrix(mut part)) => {
+                    let way = match way {
+                        Some(way) => way,
+                        None => *way.insert(part.way::<S>()),
+                    };
+                    part.compute(simd, way);
+                }
+                Some(Work::Vector(mut part)) => simd.vectorize(&mut part),
+            }
+        }
+    }
 }
 
 /// Computes some rows of a product, of which the sums are those of a product of more than one row and
@@ -109,6 +141,28 @@ fn compute<T: Float>(
     tasks: usize,
     run: &(dyn Fn(&mut Work<'_, T>) + Sync),
 ) {
+    let mut copied = Vec::new();
+    let Some(mut work) = work(product, &mut copied) else {
+        return;
+    };
+    if tasks == 1 {
+        return run(&mut work);
+    }
+    let mut parts = match work {
+        Work::Matrix(part) => part.cut(tasks),
+        Work::Vector(part) => part.cut(tasks),
+    };
+    for_each(chunks(&mut parts, 1), true, 1, &|_, part| {
+        run(&mut part[0]);
+    });
+}
+
+/// Returns the work of a product, if there is any. A vector may be `copied`.
+#[inline(always)]
+fn work<'a, T: Float>(
+    product: MatrixProduct<'a, T>,
+    copied: &'a mut Vec<T>,
+) -> Option<Work<'a, T>> {
     let MatrixProduct {
         m,
         n,
@@ -122,7 +176,7 @@ fn compute<T: Float>(
         step,
     } = product;
     if m == 0 || n == 0 {
-        return;
+        return None;
     }
     let out = &mut out[..(m - 1) * step + n];
     if k == 0 {
@@ -134,11 +188,10 @@ fn compute<T: Float>(
                 };
             }
         }
-        return;
+        return None;
     }
-    let copied: Vec<T>;
     let is_one_row = m == 1 && !(n > 1 && is_outer(k, beta, b));
-    let mut work = if is_one_row || n == 1 {
+    Some(if is_one_row || n == 1 {
         // A row is a column of the transposed product.
         let turned = Matrix {
             memory: b.memory,
@@ -158,8 +211,8 @@ fn compute<T: Float>(
         let x = if x_step == 1 || k == 1 {
             &x[..k]
         } else {
-            copied = (0..k).map(|l| x[l * x_step]).collect();
-            &copied
+            copied.extend((0..k).map(|l| x[l * x_step]));
+            copied
         };
         let alone = m == 1 && n == 1;
         Work::Vector(WithVector {
@@ -184,17 +237,7 @@ fn compute<T: Float>(
             addend,
             out: Rows::Even(out, step),
         })
-    };
-    if tasks == 1 {
-        return run(&mut work);
-    }
-    let mut parts = match work {
-        Work::Matrix(part) => part.cut(tasks),
-        Work::Vector(part) => part.cut(tasks),
-    };
-    for_each(chunks(&mut parts, 1), true, 1, &|_, part| {
-        run(&mut part[0]);
-    });
+    })
 }
 
 /// The work of one thread.

@@ -4,8 +4,8 @@ use std::array;
 
 use pulp::{Simd, WithSimd};
 
-use super::blocks::depth;
 use super::part::Part;
+use super::plan::depth;
 use super::scratch::Scratch;
 use crate::cpu::matmul::Matrix;
 use crate::cpu::tile::{Float, LANES, transposed};

@@ -4,9 +4,9 @@ use std::mem::take;
 
 use pulp::{Simd, WithSimd};
 
-use super::blocks::{Product, is_turned};
 use super::narrow::is_narrow;
 use super::pack::square;
+use super::plan::{Plan, is_turned};
 use super::scratch::{KEPT, Scratch};
 use super::tiles::{HIGH, WIDE};
 use super::{Work, from};
@@ -128,7 +128,7 @@ pub(super) fn is_outer<T: Float>(k: usize, beta: T, b: Matrix<'_, T>) -> bool {
     k == 1 && beta == T::ZERO && b.column == 1
 }
 
-impl<T: Float> Part<'_, T> {
+impl<'a, T: Float> Part<'a, T> {
     /// Computes an outer product, row by row.
     // PERF: tiles would write into many pages by turns, for one multiplication each.
     #[inline(always)]
@@ -152,22 +152,30 @@ impl<T: Float> Part<'_, T> {
         }
     }
 
-    /// Computes the transposed product, and then its transpose.
-    #[inline(always)]
-    fn turned<S: Simd>(&mut self, simd: S) {
-        let (rows, columns) = (self.m, self.n);
-        let mut scratch = Scratch::<T>(T::turned().take());
-        let (memory, _) = scratch.split(rows * columns, 0);
-        let mut product = Part {
-            m: columns,
-            n: rows,
+    /// The transposed product.
+    #[inline]
+    fn transposed<'t>(&self, out: &'t mut [T]) -> Part<'t, T>
+    where
+        'a: 't,
+    {
+        Part {
+            m: self.n,
+            n: self.m,
             a: self.b.transposed(),
             b: self.a.transposed(),
             addend: self.addend.map(Matrix::transposed),
-            out: Rows::Even(memory, rows),
+            out: Rows::Even(out, self.m),
             ..*self
-        };
-        simd.vectorize(Product(&mut product));
+        }
+    }
+
+    /// Computes the transposed product, and then its transpose.
+    #[inline(always)]
+    fn turned<S: Simd>(&mut self, simd: S, plan: Plan) {
+        let (rows, columns) = (self.m, self.n);
+        let mut scratch = Scratch::<T>(T::turned().take());
+        let (memory, _) = scratch.split(rows * columns, 0);
+        self.transposed(memory).in_blocks(simd, plan);
         let turned = Matrix {
             memory: &*memory,
             row: 1,
@@ -180,20 +188,49 @@ impl<T: Float> Part<'_, T> {
     }
 }
 
-impl<T: Float> WithSimd for &mut Part<'_, T> {
-    type Output = ();
+/// How a part is computed. It is the same for all parts of the same sizes and steps.
+#[derive(Clone, Copy)]
+pub(super) enum Way {
+    Outer,
+    Narrow,
+    Turned(Plan),
+    Blocks(Plan),
+}
+
+impl<T: Float> Part<'_, T> {
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
+    pub(super) fn way<S: Simd>(&self) -> Way {
         if is_outer(self.k, self.beta, self.b) {
-            return self.outer(simd);
+            return Way::Outer;
         }
         let is_new = self.beta == T::ZERO || self.addend.is_some();
         let sizes = [self.m, self.n, self.k];
         match is_new {
-            true if is_narrow::<S, T>(sizes, self.a) => self.narrow(simd),
-            true if is_turned::<S, T>(sizes, self.a, self.b) => self.turned(simd),
-            _ => simd.vectorize(Product(self)),
+            true if is_narrow::<S, T>(sizes, self.a) => Way::Narrow,
+            true if is_turned::<S, T>(sizes, self.a, self.b) => {
+                Way::Turned(Plan::new::<S, T>(&self.transposed(&mut [])))
+            }
+            _ => Way::Blocks(Plan::new::<S, T>(self)),
         }
+    }
+
+    #[inline(always)]
+    pub(super) fn compute<S: Simd>(&mut self, simd: S, way: Way) {
+        match way {
+            Way::Outer => self.outer(simd),
+            Way::Narrow => self.narrow(simd),
+            Way::Turned(plan) => self.turned(simd, plan),
+            Way::Blocks(plan) => self.in_blocks(simd, plan),
+        }
+    }
+}
+
+impl<T: Float> WithSimd for &mut Part<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let way = self.way::<S>();
+        self.compute(simd, way);
     }
 }
 

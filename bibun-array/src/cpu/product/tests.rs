@@ -231,6 +231,74 @@ fn agrees_with_loops() {
     against_loops::<f32>(3, 500, &|p| product(p, true));
 }
 
+/// Products of the same sizes in one memory, which ends at the last element of the last one, together and one
+/// after another.
+fn batches<S: Simd, T: Test>(simd: S, seed: u64) {
+    let mut random = Random(seed);
+    for _ in 0..400 {
+        let sides = [1, 2, 3, 5, 8, 9, 15, 16, 17, 31, 33, 40, 64, 70];
+        let [m, n, k] = [(); 3].map(|()| random.of(&sides));
+        let count = 1 + random.below(4);
+        let mut values =
+            |len: usize| -> Vec<T> { (0..count * len).map(|_| wild(&mut random, true)).collect() };
+        let (a, b, before) = (values(m * k), values(k * n), values(m * n));
+        let [turned_a, turned_b] = [(); 2].map(|()| random.below(2) == 0);
+        let beta = T::new(random.of(&[0.0, 0.0, 1.0, -0.5]));
+        let (mut one_by_one, mut together) = (before.clone(), before);
+        let product_of = |(i, out)| {
+            let matrix = |memory, rows: usize, columns: usize, is_turned| match is_turned {
+                false => Matrix::of_rows(memory, columns),
+                true => Matrix::of_rows(memory, rows).transposed(),
+            };
+            MatrixProduct {
+                m,
+                n,
+                k,
+                alpha: T::new(1.5),
+                a: matrix(&a[i * m * k..], m, k, turned_a),
+                b: matrix(&b[i * k * n..], k, n, turned_b),
+                beta,
+                addend: None,
+                out,
+                step: n,
+            }
+        };
+        for product in one_by_one.chunks_mut(m * n).enumerate().map(product_of) {
+            match product.is_tiny() {
+                true => product.by_rows(),
+                false => with(simd, product, 1),
+            }
+        }
+        let all = together.chunks_mut(m * n).enumerate().map(product_of);
+        simd.vectorize(Products(all));
+        assert!(
+            same_bits(&one_by_one, &together),
+            "{count} of {m}x{n}x{k} {turned_a} {turned_b}"
+        );
+    }
+}
+
+#[test]
+fn products_of_a_batch_are_those_one_after_another() {
+    batches::<_, f32>(pulp::Scalar, 31);
+    #[cfg(target_arch = "x86_64")]
+    {
+        if let Some(simd) = pulp::x86::V3::try_new() {
+            batches::<_, f32>(simd, 32);
+            batches::<_, f64>(simd, 33);
+        }
+        if let Some(simd) = pulp::x86::V4::try_new() {
+            batches::<_, f32>(simd, 34);
+            batches::<_, f64>(simd, 35);
+        }
+    }
+    #[cfg(target_arch = "aarch64")]
+    if let Some(simd) = pulp::aarch64::Neon::try_new() {
+        batches::<_, f32>(simd, 34);
+        batches::<_, f64>(simd, 35);
+    }
+}
+
 #[test]
 fn agrees_with_loops_on_every_instruction_set() {
     against_loops::<f32>(4, 600, &|p| with(pulp::Scalar, p, 1));
