@@ -114,6 +114,7 @@ impl<T: Float> Number<T> {
         exp2,
         expm1,
         floor,
+        gelu,
         lgamma,
         log10,
         log1p,

@@ -60,7 +60,7 @@ macro_rules! functions {
         $macro! {
             unary: exp exp_of_negative exp2 expm1 ln log2 log10 log1p sigmoid log_sigmoid logistic_density softplus
                 asin acos atan sinh cosh tanh asinh acosh atanh erf erfc erfinv
-                normal_distribution normal_density rsqrt cbrt sqrt abs sign floor ceil trunc round square reciprocal one_minus_square;
+                normal_distribution normal_density gelu rsqrt cbrt sqrt abs sign floor ceil trunc round square reciprocal one_minus_square;
             single: sin cos tan;
             binary: atan2 hypot powf logaddexp maximum minimum direction inversion copysign;
         }

@@ -84,6 +84,7 @@ macro_rules! by_operation {
             Erfinv => Done::Number(n(0).erfinv()),
             NormalDistribution => Done::Number(n(0).normal_distribution()),
             NormalDensity => Done::Number(n(0).normal_density()),
+            Gelu => Done::Number(n(0).gelu()),
             Lgamma => Done::Number(n(0).lgamma()),
             Digamma => Done::Number(n(0).digamma()),
             Special(function) => {
@@ -219,6 +220,7 @@ where
         (Erfinv, &[x]) => error_function::erfinv(x),
         (NormalDistribution, &[x]) => error_function::normal_distribution(x),
         (NormalDensity, &[x]) => error_function::normal_density(x),
+        (Gelu, &[x]) => error_function::gelu(x),
         (Rsqrt, &[x]) => power::rsqrt(x),
         (Cbrt, &[x]) => power::cbrt(x),
         (Hypot, &[a, b]) => power::hypot(a, b),

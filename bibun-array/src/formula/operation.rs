@@ -243,6 +243,8 @@ operations! {
     NormalDistribution = "normal_distribution"(Number) -> Number [NORMAL_DISTRIBUTION];
     /// The density of the standard normal distribution.
     NormalDensity = "normal_density"(Number) -> Number [NORMAL_DENSITY];
+    /// A number times its normal distribution.
+    Gelu = "gelu"(Number) -> Number [GELU];
     /// `log |Γ(a)|`.
     Lgamma = "lgamma"(Number) -> Number [LGAMMA];
     /// The derivative of `log Γ(a)`.

@@ -330,7 +330,7 @@ float! {
         softplus -> Softplus, sin -> Sin, cos -> Cos, tan -> Tan, asin -> Asin, acos -> Acos,
         atan -> Atan, sinh -> Sinh, cosh -> Cosh, tanh -> Tanh, asinh -> Asinh, acosh -> Acosh,
         atanh -> Atanh, erf -> Erf, erfc -> Erfc, erfinv -> Erfinv,
-        normal_distribution -> NormalDistribution, normal_density -> NormalDensity,
+        normal_distribution -> NormalDistribution, normal_density -> NormalDensity, gelu -> Gelu,
         lgamma -> Lgamma, digamma -> Digamma,
     }
     binary {

@@ -13,7 +13,7 @@
 use super::coefficients::{EXP_BRIEF_F64, EXP_F32, EXP_F64, EXP2_F32, EXP2_F64};
 use super::kernel::{
     Kernel, Precision, half_epsilon, nearest, nearest_product, ordered_sum, polynomial,
-    power_of_two, scale, two_sum,
+    power_of_two, scale, two_product, two_sum,
 };
 
 /// The constants of the exponential functions.
@@ -208,19 +208,19 @@ pub(crate) fn scaled_exp<T: Kernel>(x: T, x_low: T, factor: T) -> T {
     polynomial(r, T::Precision::EXP_BELOW) * factor * T::power_of_two(sum)
 }
 
-/// `factor e^(-(square + square_low) / 2)` in the same way, where `square` is not negative.
+/// `factor e^(-a^2 / 2)` in the same way, as the product of a number and a power of two.
 #[inline(always)]
-pub(crate) fn scaled_exp_of_half<T: Kernel<Precision = f32>>(
-    square: T,
-    square_low: T,
-    factor: T,
-) -> T {
+pub(crate) fn scaled_gaussian<T: Kernel<Precision = f32>>(a: T, factor: T) -> (T, T) {
+    let (square, square_low) = two_product(a, a);
     let shifter = T::of(f32::SHIFTER_BELOW);
     let sum = square.mul_add(T::of(-0.5 * f32::LOG2_E), shifter);
     let n = sum - shifter;
     let [first, second] = [f32::LN_2.0, f32::LN_2.1].map(|part| T::of(2.0 * part));
     let r = n.mul_add(first, square) + n.mul_add(second, square_low);
-    polynomial(r, EXP_BELOW_OF_HALF) * factor * T::power_of_two(sum)
+    (
+        polynomial(r, EXP_BELOW_OF_HALF) * factor,
+        T::power_of_two(sum),
+    )
 }
 
 /// `e^x` to 27 bits, where that is a number of f32.

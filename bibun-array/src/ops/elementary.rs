@@ -518,6 +518,9 @@ pub(crate) static NORMAL_DISTRIBUTION: Definition =
 pub(crate) static NORMAL_DENSITY: Definition =
     super::definition! { normal_density[1] [x]: float: x.normal_density(), };
 
+/// The Gaussian error linear unit in formulas.
+pub(crate) static GELU: Definition = super::definition! { gelu[1] [x]: float: x.gelu(), };
+
 /// The exponential of numbers that are not positive, in formulas.
 pub(crate) static EXP_OF_NEGATIVE: Definition =
     super::definition! { exp_of_negative[1] [x]: float: x.exp_of_negative(), };

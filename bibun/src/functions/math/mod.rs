@@ -87,7 +87,7 @@ macro_rules! function_of {
 
 /// Returns the function of an operation of formulas, with its derivatives.
 pub(in crate::functions) fn of_operation(operation: Operation) -> &'static ElementFunction {
-    use crate::functions::{Digamma, Lgamma, LogSigmoid, Ndtr, Sigmoid};
+    use crate::functions::{Digamma, Gelu, Lgamma, LogSigmoid, Ndtr, Sigmoid};
     use derivatives::{
         Direction, ExpOfNegative, Inversion, LogisticDensity, NormalDensity, OneMinusSquare,
         Softplus,
@@ -97,7 +97,7 @@ pub(in crate::functions) fn of_operation(operation: Operation) -> &'static Eleme
         Add Subtract Multiply Divide Negative Abs Sign Floor Ceil Trunc Round Maximum Minimum Fmod
         Remainder Hypot Square Reciprocal Sqrt Rsqrt Cbrt Exp ExpOfNegative Exp2 Expm1 Log Log2 Log10 Log1p Sigmoid
         LogSigmoid LogisticDensity OneMinusSquare Direction Inversion Softplus Lgamma Digamma Sin Cos Tan Asin
-        Acos Atan Atan2 Sinh Cosh Tanh Asinh Acosh Atanh Erf Erfc Erfinv NormalDensity;
+        Acos Atan Atan2 Sinh Cosh Tanh Asinh Acosh Atanh Erf Erfc Erfinv NormalDensity Gelu;
         Power: Pow Logaddexp: LogAddExp NormalDistribution: Ndtr;
         none: Input Given Constant Always Largest MultiplyAdd Clip Equal Less LessEqual IsNan And Or Not
         Select PowerOfTwo IsOdd HasBitOfTwo Exponent Fraction CopySign IsSignNegative Widen Narrow
