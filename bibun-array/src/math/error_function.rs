@@ -155,7 +155,7 @@ impl ErrorFunction for f64 {
 
     #[inline(always)]
     fn gelu<T: Kernel<Precision = Self>>(x: T) -> T {
-        // Further below, both are zero, and infinities would make NaN.
+        // From here on the distribution is zero, of which infinity would make NaN.
         let least = T::of(-40.0);
         T::select(x.less(least), least, x) * normal_distribution(x)
     }
