@@ -243,7 +243,10 @@ def machine():
     said = lambda *command: subprocess.run(command, capture_output=True, text=True).stdout.strip()
     flags = processor.get("flags", "").split()
     vectors = [flag for flag in ("avx2", "avx512f", "amx_tile") if flag in flags]
-    names = " ".join([processor.get("model name", platform.machine()), *vectors])
+    # Many generations of processors share a name.
+    which = ", ".join(f"{key} {processor[key]}" for key in ("cpu family", "model") if key in processor)
+    name = processor.get("model name", platform.machine())
+    names = " ".join([f"{name} ({which})" if which else name, *vectors])
     versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "jax", "numpy"))
     return {
         "processor": names,
