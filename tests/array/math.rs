@@ -136,7 +136,7 @@ fn f32_functions_match_f64_at_all_exponents() {
 
 /// `cargo test --release -p bibun-array-tests every_f32 -- --ignored`
 #[test]
-#[ignore = "takes minutes"]
+#[ignore = "takes more than ten minutes"]
 fn every_f32() {
     const PART: u64 = 1 << 20;
     (0..(1_u64 << 32) / PART).into_par_iter().for_each(|part| {
