@@ -6,6 +6,7 @@ use bibun_array::{Given, Number};
 use super::adam::{AdamRule, moments};
 use super::rule::{ParameterStep, UpdateRule, rule};
 use super::rule_optimizer::RuleOptimizer;
+use super::settings::{Range, check};
 
 /// Eve: [`Adam`](super::Adam) with its learning rate divided by `d`, a running average of the
 /// change of the loss `f` from one step to the next, relative to its distance from the least loss,
@@ -51,7 +52,7 @@ impl Eve {
 rule! {
     EveRule of Eve {
         betas(first: 0.9, second: 0.999, third: 0.999) in Fraction: "decay rates β₁ and β₂ of the moments and β₃ of `d`";
-        bound(10.0) in NotNegative: "bound c of the relative change";
+        bound(10.0) in AtLeastOne: "bound c of the relative change";
         epsilon(1e-8) in NotNegative: "number ε added to the root";
         least(0.0) in Finite: "least possible loss f*";
     }
@@ -66,7 +67,8 @@ impl UpdateRule<2, 9> for EveRule {
     const OBSERVES: bool = true;
 
     fn check(&self) -> Result<(), String> {
-        self.check_options()
+        self.check_options()?;
+        check("running average `d`", self.average, Range::Positive)
     }
 
     fn given(&self, step: &ParameterStep) -> [Given; 9] {

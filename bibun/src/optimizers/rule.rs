@@ -62,8 +62,8 @@ pub trait UpdateRule<const N: usize, const G: usize>:
     /// loss.
     const OBSERVES: bool = false;
 
-    /// Checks the settings wherever an optimizer is given them, and returns what must hold if one has no
-    /// meaning. Defaults to no check.
+    /// Checks the settings wherever an optimizer is given them, and the [`numbers`](UpdateRule::numbers) of a
+    /// loaded state, and returns what must hold if one has no meaning. Defaults to no check.
     fn check(&self) -> Result<(), String> {
         Ok(())
     }

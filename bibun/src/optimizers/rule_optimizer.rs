@@ -491,6 +491,11 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> Stateful for RuleOptim
                 }
                 wanted.push(name);
             }
+            // A setting was checked when it was chosen, so that a number of the state is wrong.
+            let number = rule.numbers().first().map(|(name, _)| number_name(i, name));
+            if let (Some(number), Err(what)) = (number, rule.check()) {
+                error.add(StateError::wrong(number, format!("has no meaning: {what}")));
+            }
         }
         let others = state.iter().map(|(name, _)| name.to_owned());
         error.unexpected.extend(

@@ -11,6 +11,12 @@ macro_rules! text {
     (NotNegative) => {
         "finite and not negative"
     };
+    (Positive) => {
+        "finite and more than 0"
+    };
+    (AtLeastOne) => {
+        "finite and at least 1"
+    };
     (Bound) => {
         "at least 0"
     };
@@ -27,6 +33,10 @@ pub(super) enum Range {
     Fraction,
     /// From 0 on.
     NotNegative,
+    /// More than 0.
+    Positive,
+    /// From 1 on.
+    AtLeastOne,
     /// From 0 to infinity.
     Bound,
     /// All but infinities and NaN.
@@ -38,6 +48,8 @@ impl Range {
         match self {
             Self::Fraction => (0.0..1.0).contains(&x),
             Self::NotNegative => (0.0..f64::INFINITY).contains(&x),
+            Self::Positive => x > 0.0 && x.is_finite(),
+            Self::AtLeastOne => (1.0..f64::INFINITY).contains(&x),
             Self::Bound => x >= 0.0,
             Self::Finite => x.is_finite(),
         }
@@ -47,6 +59,8 @@ impl Range {
         match self {
             Self::Fraction => text!(Fraction),
             Self::NotNegative => text!(NotNegative),
+            Self::Positive => text!(Positive),
+            Self::AtLeastOne => text!(AtLeastOne),
             Self::Bound => text!(Bound),
             Self::Finite => text!(Finite),
         }

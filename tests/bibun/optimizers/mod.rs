@@ -244,6 +244,7 @@ fn settings_without_a_meaning_are_refused() {
     refused(|| NesterovAg::new(0.1, -0.5));
     refused(|| Rprop::new(0.1).factors(-0.5, 1.2));
     refused(|| Eve::new(0.1).least(f64::NEG_INFINITY));
+    refused(|| Eve::new(0.1).bound(0.5));
     refused(|| Lbfgs::new(1.0).tolerance(-1.0));
     refused(|| GradientNoise::new(-1.0, 0));
     let norms = Variable::new([1.0, 2.0]);

@@ -191,6 +191,31 @@ fn states_of_others_are_refused_and_change_nothing() {
 }
 
 #[test]
+fn numbers_of_rules_without_a_meaning_are_refused() {
+    let mut eve = Eve::new(0.1).group(|name| name.ends_with("bias"), |_| {});
+    let own = model(0);
+    train(&mut eve, &own, 0..3);
+    let good = eve.state();
+    for d in [0.0, -0.5, f64::NAN, f64::INFINITY] {
+        for name in ["d", "groups/0/d"] {
+            let mut state = good.clone();
+            state.insert(name, d);
+            let message = eve.load_state(&state).unwrap_err().to_string();
+            let what = format!(
+                "`{name}` has no meaning: the running average `d` is {d}; it must be finite and more than 0"
+            );
+            assert!(message.contains(&what), "{message}");
+            assert_eq!(eve.state(), good);
+        }
+    }
+    // Before the first step there is no loss.
+    let mut state = good;
+    state.insert("loss", f64::NAN);
+    eve.load_state(&state).unwrap();
+    train(&mut eve, &own, 3..5);
+}
+
+#[test]
 fn states_of_other_shapes_are_refused() {
     for (name, mut optimizer) in every() {
         let small = model(0);
