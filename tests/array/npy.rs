@@ -518,3 +518,23 @@ fn bytes_left_by_a_killed_process_do_not_stand_in_the_way() {
     write_whole(&file, |file| Ok(file.write_all(b"whole")?)).expect("written");
     assert_eq!(fs::read_to_string(&file).expect("read"), "whole");
 }
+
+#[test]
+fn links_stay_and_what_is_no_file_is_refused() {
+    let folder = Folder::new("links");
+    let (file, link) = (folder.file("file.txt"), folder.file("link.txt"));
+    fs::write(&file, "before").expect("written");
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink(&file, &link).expect("linked");
+        write_whole(&link, |file| Ok(file.write_all(b"whole")?)).expect("written");
+        assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
+        assert_eq!(fs::read_to_string(&file).expect("read"), "whole");
+        let refused = write_whole("/dev/null", |file| Ok(file.write_all(b"whole")?));
+        let message = refused.expect_err("refused").to_string();
+        assert!(message.contains("that is no file"), "{message}");
+    }
+    let inside = folder.file("folder");
+    fs::create_dir(&inside).expect("created");
+    assert!(write_whole(&inside, |_| Ok(())).is_err());
+}

@@ -674,3 +674,35 @@ fn files_for_torch() {
     texts.insert("b", "2");
     save_safetensors(folder.join("texts.safetensors"), &texts).expect("saved");
 }
+
+#[test]
+fn equal_names_are_refused() {
+    use std::collections::BTreeMap;
+    type Nested = BTreeMap<String, BTreeMap<String, Variable>>;
+    let model = |first: &str, second: &str| -> Nested {
+        let part = |name: &str, x: f64| [(name.to_owned(), Variable::new(x))].into();
+        [
+            (first.to_owned(), part("z", 1.0)),
+            ("x".to_owned(), part(second, 2.0)),
+        ]
+        .into()
+    };
+    let same = model("x/y", "y/z");
+    for refused in [
+        bibun::attempt(|| same.state()),
+        bibun::attempt(|| same.trainable_state()),
+    ] {
+        let message = refused.unwrap_err().to_string();
+        assert!(
+            message.contains("two Variables of the model are named `x/y/z`"),
+            "{message}"
+        );
+        assert!(message.contains("serializers.rs"), "{message}");
+    }
+    let error = same.load_state(&State::new()).unwrap_err();
+    assert_eq!(error.wrong[0].0, "x/y/z");
+    assert_eq!(model("x/y", "z").state().len(), 2);
+    // One Variable in several places has several names.
+    let w = Variable::new(1.0);
+    assert_eq!([w.clone(), w].state().len(), 1);
+}

@@ -249,6 +249,68 @@ fn steps_as_functions_change_nothing() {
 }
 
 #[test]
+fn parameters_that_the_loss_does_not_depend_on_make_no_step() {
+    let model = || (Variable::new(3.0), Variable::new(4.0));
+    let adam = || Adam::new(0.1).hook(WeightDecay(0.1));
+    // The first step uses the second parameter alone, the next one both.
+    let loss = |(a, b): &(Variable, Variable), both: bool| match both {
+        true => a * b,
+        false => b * 2.0,
+    };
+    let (own, mut minimizer) = (model(), adam());
+    let (mut stepped, mut state) = (model(), adam());
+    let compiled = [false, true].map(|both| {
+        compile(move |(model, adam): &((Variable, Variable), Adam)| {
+            adam.minimized(model, |model| loss(model, both))
+        })
+    });
+    let (mut other, mut its_state) = (model(), adam());
+    for both in [false, true, false] {
+        minimizer.minimize(&own, &mut || loss(&own, both));
+        (_, stepped, state) = state.minimized(&stepped, |model| loss(model, both));
+        (_, other, its_state) = compiled[both as usize].call(&(other, its_state));
+        same_states(&own, &stepped, &minimizer, &state);
+        same_states(&own, &other, &minimizer, &its_state);
+        assert!(stepped.0.is_leaf() && !stepped.0.is_same(&own.0));
+    }
+}
+
+#[test]
+fn clones_of_a_parameter_in_any_container_stay_one() {
+    let model = || {
+        let w = Variable::new(3.0);
+        (w.clone(), vec![w])
+    };
+    let loss = |(a, b): &(Variable, Vec<Variable>)| a * 2.0 + b[0].square();
+    let (own, mut minimizer) = (model(), Adam::new(0.1));
+    let (mut stepped, mut state) = (model(), Adam::new(0.1));
+    let (mut other, mut its_state) = (model(), Adam::new(0.1));
+    let compiled = compile(move |(model, adam): &((Variable, Vec<Variable>), Adam)| {
+        adam.minimized(model, loss)
+    });
+    for _ in 0..3 {
+        minimizer.minimize(&own, &mut || loss(&own));
+        (_, stepped, state) = state.minimized(&stepped, loss);
+        (_, other, its_state) = compiled.call_donated((other, its_state));
+        for (a, b) in [&stepped, &other] {
+            assert!(a.is_same(&b[0]));
+        }
+        same_states(&own, &stepped, &minimizer, &state);
+        same_states(&own, &other, &minimizer, &its_state);
+    }
+    assert_eq!(compiled.traces(), 2);
+    // Each place has a gradient of its own in a container that is no model.
+    let gradient = bibun::grad(loss, &own);
+    let message = attempt(|| minimizer.updated(&own, &gradient))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        message.contains("one Variable with an earlier one"),
+        "{message}"
+    );
+}
+
+#[test]
 fn donated_memory_becomes_that_of_results() {
     type Argument = (Variable, Adam, Variable);
     let step = compile(|(w, adam, x): &Argument| adam.minimized(w, |w| (w - x).square().sum(..)));

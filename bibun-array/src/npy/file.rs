@@ -132,12 +132,12 @@ impl From<zip::result::ZipError> for FileError {
 
 /// Writes a file that appears whole or not at all, whatever happens in between: it is written next
 /// to `path` under a name that ends in `.part`, forced to the disk, and then renamed, over any
-/// existing file. When this function returns, the new file survives a loss of power. If the process
+/// existing file. A symbolic link stays, and the file that it leads to is replaced. When this function returns, the new file survives a loss of power. If the process
 /// is killed before, a `.part` file may be left behind, which [`remove_unfinished`] removes.
 ///
 /// # Errors
-/// Returns the errors of `write`, and an error if the file cannot be written. An existing file is
-/// then unchanged.
+/// Returns the errors of `write`, and an error if the file cannot be written, or if there is something else in its place,
+/// such as a device. An existing file is then unchanged.
 ///
 /// ```
 /// use std::io::Write;
@@ -170,7 +170,32 @@ fn write_beside(
     path: &Path,
     write: &mut dyn FnMut(&mut BufWriter<File>) -> Result<(), FileError>,
 ) -> Result<(), FileError> {
-    let written = create_beside(path).and_then(|(temporary, file)| {
+    let whole = place_of(path).and_then(|path| write_in(&path, write));
+    whole.map_err(|error| error.in_file(path))
+}
+
+/// Returns the file that a path leads to, which is a plain one or does not exist.
+fn place_of(path: &Path) -> Result<PathBuf, FileError> {
+    let Ok(found) = fs::symlink_metadata(path) else {
+        return Ok(path.to_owned());
+    };
+    let place = match found.is_symlink() {
+        true => fs::canonicalize(path)?,
+        false => path.to_owned(),
+    };
+    match fs::metadata(&place)?.is_file() {
+        true => Ok(place),
+        false => Err(FileError::format(
+            "there is something in its place that is no file",
+        )),
+    }
+}
+
+fn write_in(
+    path: &Path,
+    write: &mut dyn FnMut(&mut BufWriter<File>) -> Result<(), FileError>,
+) -> Result<(), FileError> {
+    create_beside(path).and_then(|(temporary, file)| {
         let mut file = BufWriter::new(file);
         let written = write(&mut file).and_then(|()| {
             let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
@@ -183,8 +208,7 @@ fn write_beside(
             let _ = fs::remove_file(&temporary);
         }
         written.and_then(|()| Ok(sync_folder(path)?))
-    });
-    written.map_err(|error| error.in_file(path))
+    })
 }
 
 /// A new file in the same folder, locked while it is open.

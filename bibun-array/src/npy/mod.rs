@@ -208,7 +208,7 @@ fn read_numbers(
         Some(_) if shape.contains(&0) => 0,
         Some(bytes) => bytes,
     };
-    if bytes > rest {
+    if bytes != rest {
         let what = format!("{rest} bytes of data, expected {bytes} for {descr} of shape {shape:?}");
         return Err(FileError::format(what));
     }

@@ -27,7 +27,7 @@ pub(super) fn read_text(
     (count, width, big_endian): (u64, u64, bool),
     rest: u64,
 ) -> Result<String, FileError> {
-    let length = count.checked_mul(width).filter(|&length| length <= rest);
+    let length = count.checked_mul(width).filter(|&length| length == rest);
     let Some(length) = length.and_then(|length| usize::try_from(length).ok()) else {
         let what = format!("{rest} bytes of data, expected {width} for each of {count} characters");
         return Err(FileError::format(what));

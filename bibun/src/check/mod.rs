@@ -4,6 +4,7 @@
 //! function from inputs and cotangents to gradients is checked in the same way as `f`, and with it
 //! the second derivative.
 
+mod batches;
 mod examples;
 
 use bibun_array::{Array, DType, Generator, concat};
@@ -14,6 +15,7 @@ use crate::functions::watch;
 use crate::reverse::{GradOptions, gradients_with};
 use crate::scope::{no_grad, recording};
 use crate::variable::Variable;
+use batches::check_batches;
 pub(crate) use examples::check_examples;
 
 /// Options of [`gradient_check`].
@@ -31,6 +33,9 @@ pub struct GradientCheckOptions {
     /// [`per_example`](crate::per_example) with a loop over the losses. A refusal because examples
     /// are mixed passes the check, but only if they are. Defaults to `None`, for no such check.
     pub per_example: Option<isize>,
+    /// Whether the results and gradients of a batch, by [`vmap`](crate::vmap), are compared with those of a loop over
+    /// inputs near the given ones. Defaults to `false`, because a function need not have a rule for batches.
+    pub batch: bool,
     /// The number of elements of each input that are varied. In a larger input they are chosen at
     /// random. Defaults to 64.
     pub positions: usize,
@@ -45,6 +50,7 @@ impl Default for GradientCheckOptions {
             tolerance: 1e-6,
             forward: true,
             per_example: None,
+            batch: false,
             positions: 64,
             seed: 0,
         }
@@ -96,6 +102,25 @@ impl GradientCheckOptions {
             per_example,
             ..self
         }
+    }
+
+    /// Sets whether batches, by [`vmap`](crate::vmap), are compared with a loop. Defaults to `false`.
+    ///
+    /// ```
+    /// use bibun::{gradient_check, Batched, GradientCheckOptions, GradientError, Rules, Variable};
+    /// // A rule that forgets a factor.
+    /// let rules = Rules::new().batch("square", |x| {
+    ///     vec![Batched { value: x[0].value.clone(), axis: x[0].axis }]
+    /// });
+    /// let f = |x: &[Variable]| rules.scope(|| x[0].square());
+    /// let x = [Variable::new([0.5, -1.5])];
+    /// assert!(gradient_check(f, &x, GradientCheckOptions::new()).is_ok());
+    /// let error = gradient_check(f, &x, GradientCheckOptions::new().batch(true)).unwrap_err();
+    /// assert!(matches!(error, GradientError::Batch { what, .. } if what == "output 0"));
+    /// ```
+    #[must_use]
+    pub fn batch(self, batch: bool) -> Self {
+        Self { batch, ..self }
     }
 
     /// Sets the number of elements of each input that are varied. Defaults to 64.
@@ -155,6 +180,18 @@ pub enum GradientError {
         /// The position of the element in the result.
         position: Vec<usize>,
         /// The value by the per-example walk.
+        found: f64,
+        /// The value by the loop.
+        expected: f64,
+    },
+    /// A result of [`vmap`](crate::vmap) differs from a loop over the examples.
+    #[error("batch: {what} at {position:?} is {found}, a loop over the examples gives {expected}")]
+    Batch {
+        /// The result, or the gradient that it is.
+        what: String,
+        /// The position of the element in it, whose first number is that of the example.
+        position: Vec<usize>,
+        /// The value in the batch.
         found: f64,
         /// The value by the loop.
         expected: f64,
@@ -255,9 +292,12 @@ pub fn gradient_check<R: Into<Vec<Variable>>>(
     let arguments: Vec<Argument> = arguments.collect();
     let mut generator = Generator::new(options.seed);
     check_order(&whole, &arguments, 1, options, &mut generator)?;
-    match options.per_example {
-        Some(axis) => check_examples(&whole, &arguments, axis, &mut generator),
-        None => Ok(()),
+    if let Some(axis) = options.per_example {
+        check_examples(&whole, &arguments, axis, &mut generator)?;
+    }
+    match options.batch {
+        true => check_batches(&whole, &arguments, &mut generator),
+        false => Ok(()),
     }
 }
 

@@ -245,9 +245,20 @@ impl<D: Dataset> DataLoader<D> {
 
     /// Makes up to `batches` batches, but at least one for each thread, ahead on `threads` threads.
     /// With 0 threads, each batch is made when it is requested.
+    ///
+    /// # Panics
+    /// Panics if there are more than 65,536 batches or threads.
     #[must_use]
+    #[track_caller]
     pub fn prefetch(mut self, batches: usize, threads: usize) -> Self {
-        (self.ahead, self.threads) = (batches.max(threads), threads);
+        self.ahead = batches.max(threads);
+        if self.ahead > 1 << 16 {
+            let what = format!(
+                "{batches} batches on {threads} threads; there can be at most 65536 of both"
+            );
+            raise(Error::argument("prefetch", what));
+        }
+        self.threads = threads;
         self.pipeline = None;
         self
     }

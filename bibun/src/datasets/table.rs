@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
-use bibun_array::{Array, Generator};
+use bibun_array::{Array, DType, Generator};
 use csv::{ErrorKind, Position, Reader, ReaderBuilder, StringRecord};
 use indexmap::IndexSet;
 
@@ -192,11 +192,8 @@ impl Csv {
 
     /// Opens the file and returns it with the names of its columns (their numbers if it has none).
     fn open(&self) -> Result<(Reader<File>, Vec<String>), DataError> {
-        let mut reader = ReaderBuilder::new()
-            .has_headers(self.header)
-            .delimiter(self.delimiter)
-            .from_path(&self.file)
-            .map_err(|error| self.error(error))?;
+        let reader = self.builder().from_path(&self.file);
+        let mut reader = reader.map_err(|error| self.error(error))?;
         // Without a header, these are the cells of the first row, which the reader returns again.
         let first = reader.headers().map_err(|error| self.error(error))?;
         let header = match self.header {
@@ -211,14 +208,45 @@ impl Csv {
         reader: &mut Reader<File>,
         mut f: impl FnMut(&StringRecord) -> Result<(), DataError>,
     ) -> Result<(), DataError> {
-        let mut row = StringRecord::new();
+        let headers = reader.headers().map_err(|error| self.error(error))?;
+        let (mut row, mut last) = (StringRecord::new(), headers.clone());
         while reader
             .read_record(&mut row)
             .map_err(|error| self.error(error))?
         {
             f(&row)?;
+            std::mem::swap(&mut row, &mut last);
         }
-        Ok(())
+        match last.position() {
+            Some(position) if self.is_open(&last, position)? => {
+                let line = self.line(position);
+                let what = format!("a quote that begins in line {line} or after it is not closed");
+                Err(DataError::format(&self.file, what))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn builder(&self) -> ReaderBuilder {
+        let mut builder = ReaderBuilder::new();
+        builder.has_headers(self.header).delimiter(self.delimiter);
+        builder
+    }
+
+    /// Whether a quote in the last row is not closed: then what comes behind the file would be a part of it.
+    fn is_open(&self, last: &StringRecord, position: &Position) -> Result<bool, DataError> {
+        let behind = || {
+            let mut file = File::open(&self.file)?;
+            file.seek(SeekFrom::Start(position.byte()))?;
+            io::Result::Ok(file.chain(&b"\nbehind\n"[..]))
+        };
+        let behind = behind().map_err(|error| DataError::io(&self.file, error))?;
+        let mut reader = self.builder().has_headers(false).from_reader(behind);
+        let mut row = StringRecord::new();
+        reader
+            .read_record(&mut row)
+            .map_err(|error| self.error(error))?;
+        Ok(row != *last)
     }
 
     fn find(&self, column: &Column, header: &[String]) -> Result<usize, DataError> {
@@ -270,8 +298,13 @@ impl Csv {
                 true => cell.parse::<f64>(),
                 false => cell.parse::<f32>().map(f64::from),
             };
-            let no_number = |_| self.wrong(row, column, header, format!("`{cell}` is no number"));
-            values.push(value.map_err(no_number)?);
+            let wrong = |what| self.wrong(row, column, header, format!("`{cell}` is {what}"));
+            let value = value.map_err(|_| wrong("no number".to_owned()))?;
+            if value.is_infinite() && cell.contains(|c: char| c.is_ascii_digit()) {
+                let dtype = if self.double { DType::F64 } else { DType::F32 };
+                return Err(wrong(format!("larger than {dtype} can be")));
+            }
+            values.push(value);
         }
         Ok(())
     }

@@ -151,8 +151,11 @@ pub trait Chain: Tree {
     /// assert_eq!(fresh.weight.to_vec::<f32>(), trained.weight.to_vec::<f32>());
     /// # Ok::<(), bibun::serializers::StateError>(())
     /// ```
+    #[track_caller]
     fn state(&self) -> State {
-        places(self)
+        let places = places(self);
+        expect_names("state", &places);
+        places
             .into_iter()
             .map(|mut place| (place.names.swap_remove(0), place.now))
             .collect()
@@ -178,7 +181,9 @@ pub trait Chain: Tree {
     /// assert_eq!(fresh[1].state().checksum(), tuned[1].state().checksum());
     /// # Ok::<(), bibun::serializers::StateError>(())
     /// ```
+    #[track_caller]
     fn trainable_state(&self) -> State {
+        expect_names("trainable_state", &places(self));
         let parameters = self.trainable_parameters().into_iter();
         parameters
             .map(|(name, parameter)| (name, parameter.array()))
@@ -226,6 +231,12 @@ pub trait Chain: Tree {
     /// then.
     fn load_state_with(&self, state: &State, options: &LoadOptions) -> Result<Loaded, StateError> {
         let mut places = places(self);
+        if let Some(name) = common_name(&places) {
+            return Err(StateError::wrong(
+                name,
+                "is the name of two Variables of the model",
+            ));
+        }
         let mut others = Vec::new();
         if let Some(parts) = &options.only {
             check_parts(parts, &places)?;
@@ -408,6 +419,28 @@ fn places<C: Chain + ?Sized>(chain: &C) -> Vec<Place> {
         }
     }));
     places
+}
+
+/// Returns a name that several of the places have.
+fn common_name(places: &[Place]) -> Option<&str> {
+    let mut seen = FxHashMap::default();
+    let names = (places.iter().enumerate())
+        .flat_map(|(at, place)| place.names.iter().map(move |name| (at, &**name)));
+    names
+        .map(|(at, name)| (name, *seen.entry(name).or_insert(at) == at))
+        .find_map(|(name, is_own)| (!is_own).then_some(name))
+}
+
+/// Checks that names tell the places apart.
+#[track_caller]
+fn expect_names(function: &'static str, places: &[Place]) {
+    if let Some(name) = common_name(places) {
+        let what = format!(
+            "two Variables of the model are named `{name}`, of which a state can have only one; there may be a `/` in \
+             a key of a map"
+        );
+        raise(Error::argument(function, what));
+    }
 }
 
 /// Returns whether this is the name of a part or of something in it.

@@ -157,7 +157,8 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
 
     /// Adds a group: the parameters whose names satisfy a condition get separate settings, which
     /// are the present common ones after `change`. A parameter belongs to the first group whose
-    /// condition it satisfies, by the name under which the optimizer first saw it.
+    /// condition it satisfies, by the name under which the optimizer first saw it; if another parameter of the model has
+    /// taken this name, by the present one.
     ///
     /// ```
     /// use bibun::Variable;
@@ -240,7 +241,7 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
                 let gradient = gradient.array();
                 let home = home(&gradient, &parameter.array());
                 tasks.push(Task {
-                    slot: self.slots.find::<R, G>(name, parameter),
+                    slot: self.slots.find::<R, G>(model, name, parameter),
                     number,
                     gradient: gradient.to(home),
                     home,

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use bibun_array::{Array, Complex, Scalar};
 use indexmap::map::Entry;
 use indexmap::{IndexMap, IndexSet};
-use rustc_hash::FxBuildHasher;
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use super::rule::UpdateRule;
 use crate::error::{Error, raise};
 use crate::function::Spec;
+use crate::links::{Chain, for_each_parameter};
 use crate::node::Key;
 use crate::serializers::{State, StateError};
 use crate::variable::Variable;
@@ -19,7 +20,8 @@ use crate::variable::Variable;
 pub(super) struct Slot<const N: usize> {
     /// Holding the parameter also keeps its key from being reused for another.
     pub parameter: Variable,
-    /// The name under which the parameter was first seen, with a number appended if another has it.
+    /// The name under which the parameter was first seen, with a number appended if a parameter of another model has
+    /// it.
     pub name: Arc<str>,
     is_numbered: bool,
     pub memory: Memory<N>,
@@ -96,17 +98,21 @@ pub(super) struct Slots<const N: usize> {
 pub(super) type Memories<const N: usize> = IndexMap<Arc<str>, Memory<N>, FxBuildHasher>;
 
 impl<const N: usize> Slots<N> {
-    /// Returns the index of a parameter's slot, adding one if it is new.
+    /// Returns the index of the slot of a model's parameter, adding one if it is new.
     pub(super) fn find<R: UpdateRule<N, G>, const G: usize>(
         &mut self,
+        model: &dyn Chain,
         name: &str,
         parameter: &Variable,
     ) -> usize {
         let key = parameter.key().expect("a parameter is a leaf");
-        let names = || self.seen.values().map(|slot| &*slot.name);
         if let Some(place) = self.seen.get_index_of(&key) {
             return place;
         }
+        if self.seen.values().any(|slot| *slot.name == *name) {
+            self.rename(model);
+        }
+        let names = || self.seen.values().map(|slot| &*slot.name);
         let own = unused(name, |name| names().any(|other| other == name));
         let (is_numbered, name) = (own != name, Arc::<str>::from(own));
         let spec = spec_of_state(&parameter.spec());
@@ -131,6 +137,27 @@ impl<const N: usize> Slots<N> {
                 place
             }
             Entry::Occupied(_) => unreachable!("it was looked for above"),
+        }
+    }
+
+    /// Gives parameters the names that they have in a model now, where another parameter of it has their old one, as
+    /// when a layer was put in front: a state could not tell them apart otherwise.
+    fn rename(&mut self, model: &dyn Chain) {
+        let mut now: FxHashMap<Key, Arc<str>> = FxHashMap::default();
+        for_each_parameter(model, |name, parameter| {
+            now.extend(parameter.key().map(|key| (key, Arc::from(name))));
+        });
+        let names: FxHashSet<Arc<str>> = now.values().cloned().collect();
+        let elsewhere = self.seen.iter().filter(|(key, _)| !now.contains_key(*key));
+        let elsewhere = elsewhere
+            .map(|(_, slot)| &slot.name)
+            .chain(self.waiting.keys());
+        let elsewhere: FxHashSet<Arc<str>> = elsewhere.cloned().collect();
+        for (key, slot) in &mut self.seen {
+            let Some(name) = now.get(key) else { continue };
+            if slot.name != *name && names.contains(&slot.name) && !elsewhere.contains(name) {
+                (slot.name, slot.is_numbered) = (Arc::clone(name), false);
+            }
         }
     }
 

@@ -17,7 +17,7 @@ use super::slots::{Memory, Parameters, Slots, expect_spec, spec_of_state};
 use crate::call::calling;
 use crate::error::{Error, raise};
 use crate::function::Spec;
-use crate::transformations::{Objective, value_and_grad};
+use crate::transformations::{Objective, value_and_gradients};
 use crate::tree::{Leaves, Mapper, Tree, Visitor};
 use crate::variable::Variable;
 
@@ -59,7 +59,8 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
     ///
     /// The objective may return a pair of the loss and other results, as for
     /// [`value_and_grad`](crate::value_and_grad). The parameters of the returned model are new leaves.
-    /// Frozen ones and buffers are those of `model`. The bits are those of `minimize`.
+    /// One that the loss does not depend on makes no step, and clones of one Variable are one parameter, in any
+    /// container. Frozen ones and buffers are those of `model`. The bits are those of `minimize`.
     ///
     /// # Panics
     /// Panics as [`value_and_grad`](crate::value_and_grad) does, and if the optimizer has been used for
@@ -71,12 +72,13 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
         objective: impl FnOnce(&M) -> Y,
     ) -> (Y, M, Self) {
         let _called = calling("minimized");
-        let leaves = Leaves::of(model);
+        let leaves = Leaves::of_model(model);
         let values: Vec<Variable> = leaves.variables.iter().map(Variable::detach).collect();
         let apart = leaves.replaced(model, &values);
-        let (objective, gradient) = value_and_grad(objective, &apart);
+        let (objective, gradients) = value_and_gradients(objective, &apart);
         let loss = R::OBSERVES.then(|| objective.loss().array());
-        let (model, optimizer) = self.step("minimized", model, &gradient, loss);
+        let leaves = Leaves::trainable_of_model(model);
+        let (model, optimizer) = self.step("minimized", model, leaves, gradients, loss);
         (objective, model, optimizer)
     }
 
@@ -103,7 +105,10 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
             let what = "this optimizer follows the loss, so use `minimized`, which computes it";
             raise(Error::argument("updated", what));
         }
-        self.step("updated", model, gradient, None)
+        let leaves = Leaves::trainable_of_model(model);
+        let gradients = leaves.matching("updated", ["the model", "the gradient"], gradient);
+        let gradients = gradients.into_iter().map(Some).collect();
+        self.step("updated", model, leaves, gradients, None)
     }
 
     #[track_caller]
@@ -111,26 +116,30 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
         &self,
         function: &'static str,
         model: &M,
-        gradient: &M,
+        leaves: Leaves,
+        gradients: Vec<Option<Variable>>,
         loss: Option<Array>,
     ) -> (M, Self) {
         self.expect_one_model(function);
-        let leaves = Leaves::trainable(model);
         if leaves.variables.is_empty() {
             let what =
                 "the model has no parameters that are not frozen, so there is nothing to train";
             raise(Error::argument(function, what));
         }
-        let gradients = leaves.matching(function, ["the model", "the gradient"], gradient);
+        // A parameter without a gradient makes no step.
+        let used = (0..gradients.len()).filter(|&i| gradients[i].is_some());
+        let used: Vec<usize> = used.collect();
+        let parameters = used.iter().map(|&i| &leaves.variables[i]);
         let Packed { names, arrays } = self.packed();
-        let of_all = Leaves::of(model).names;
+        let of_all = Leaves::of_model(model).names;
         let of_all = of_all.iter().enumerate().map(|(i, name)| (&**name, i));
         let of_all: FxHashMap<&str, usize> = of_all.collect();
-        let numbers = leaves.names.iter().map(|name| of_all[&**name]).collect();
+        let used_names = used.iter().map(|&i| &*leaves.names[i]);
+        let numbers = used_names.clone().map(|name| of_all[name]).collect();
         let mut known: IndexMap<Arc<str>, (), FxBuildHasher> =
             names.iter().map(|name| (Arc::clone(name), ())).collect();
-        let places = leaves.names.iter().map(|name| {
-            let entry = known.entry(Arc::from(&**name));
+        let places = used_names.map(|name| {
+            let entry = known.entry(Arc::from(name));
             let place = entry.index();
             entry.or_default();
             place
@@ -147,7 +156,7 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
             places,
         };
 
-        let specs: Vec<Spec> = leaves.variables.iter().map(Variable::spec).collect();
+        let specs: Vec<Spec> = parameters.clone().map(Variable::spec).collect();
         let of_states = arrays.len() - first_new * (1 + N);
         for (&place, own) in step.places.iter().zip(&specs) {
             let state = arrays[of_states..].chunks(1 + N).nth(place);
@@ -171,18 +180,22 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
                 .map(|Spec { shape, dtype }| (shape, dtype)),
         );
         let mut inputs = arrays;
-        inputs.extend(leaves.variables.iter().map(Variable::array));
-        inputs.extend(gradients.iter().map(Variable::array));
+        inputs.extend(parameters.map(Variable::array));
+        inputs.extend(gradients.iter().flatten().map(Variable::array));
         inputs.extend(loss);
         let mut made = record_call("update", &inputs, &outputs, move |mut inputs| {
             let others = inputs.split_off(count);
             step.run::<N, G>(inputs, others)
         });
         drop(inputs);
-        let parameters: Vec<Variable> = made.drain(packed..).map(Variable::new).collect();
+        let others = leaves.variables.iter().map(Variable::array);
+        let mut stepped: Vec<Variable> = others.map(Variable::new).collect();
+        for (i, array) in used.into_iter().zip(made.drain(packed..)) {
+            stepped[i] = Variable::new(array);
+        }
         let (choice, hooks) = (self.choice.clone(), self.hooks.clone());
         let optimizer = Self::unpacked(choice, hooks, names.into(), made);
-        (leaves.replaced(model, &parameters), optimizer)
+        (leaves.replaced(model, &stepped), optimizer)
     }
 
     /// Checks that names tell the parameters apart.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::error::{Error, raise};
 use crate::serializers::{State, StateError, Stateful};
 
 /// The progress of training, after the step that has just been made.
@@ -85,7 +86,7 @@ fn passed(epoch: f64, period: f64) -> f64 {
 pub enum Trigger {
     /// A period in steps.
     Iterations(u64),
-    /// A period in passes over the data, which may be a fraction of one.
+    /// A period in passes over the data, more than 0, which may be a fraction of one.
     Epochs(f64),
     /// A list of steps, counted from 1.
     At(Vec<u64>),
@@ -99,6 +100,17 @@ impl Trigger {
     /// Creates a trigger that is due when a function of the [`Clock`] returns true.
     pub fn when(due: impl Fn(&Clock) -> bool + Send + 'static) -> Self {
         Self::When(Box::new(due))
+    }
+
+    /// Checks a trigger that a function is given.
+    #[track_caller]
+    pub(super) fn expect(&self, function: &'static str) {
+        if let Self::Epochs(period) = self
+            && (period.is_nan() || *period <= 0.0)
+        {
+            let what = format!("the period of {period} epochs is not more than 0");
+            raise(Error::argument(function, what));
+        }
     }
 
     /// Returns whether the trigger is due after the step that has just been made.
@@ -132,13 +144,24 @@ impl fmt::Debug for Trigger {
 pub enum Until {
     /// A number of steps.
     Iterations(u64),
-    /// A number of passes over the data.
+    /// A number of passes over the data, not negative.
     Epochs(f64),
     /// A time, including the time spent before training was resumed.
     Elapsed(Duration),
 }
 
 impl Until {
+    /// Checks a length that a function is given.
+    #[track_caller]
+    pub(super) fn expect(self, function: &'static str) {
+        if let Self::Epochs(epochs) = self
+            && (epochs.is_nan() || epochs < 0.0)
+        {
+            let what = format!("{epochs} epochs are no length; it must be at least 0");
+            raise(Error::argument(function, what));
+        }
+    }
+
     /// Returns the fraction of the training that has been made, at most 1.
     pub fn progress(self, clock: &Clock) -> f64 {
         let part = match self {

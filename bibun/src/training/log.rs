@@ -111,6 +111,11 @@ impl Log {
         Ok(log)
     }
 
+    /// Whether every line has a number of this name.
+    pub(super) fn is_of_every_line(name: &str) -> bool {
+        ["epoch", "iteration", "elapsed_time", "learning_rate"].contains(&name)
+    }
+
     /// Closes the interval: adds a line with the values that were reported in it.
     pub(super) fn close(&mut self, clock: &Clock, learning_rate: f64) -> &Entry {
         let mut entry = Entry::default();

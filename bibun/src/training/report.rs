@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bibun_array::{Array, Generator};
 use indexmap::IndexMap;
 
-use super::Clock;
+use super::{Clock, Log};
 use crate::error::{Error, raise};
 use crate::serializers::{State, StateError, Stateful};
 use crate::tree::{Mapper, Tree, Visitor};
@@ -223,6 +223,11 @@ impl fmt::Debug for Step<'_> {
 
 impl Step<'_> {
     /// Reports a mean over the batch, which is logged as the mean over all examples.
+    ///
+    /// # Panics
+    /// Panics if the name is that of a number which every line of the log has (`epoch`, `iteration`, `elapsed_time`,
+    /// `learning_rate`).
+    #[track_caller]
     pub fn report(&mut self, name: &str, mean: f64) {
         self.report_weighted(name, mean, self.weight);
     }
@@ -242,6 +247,10 @@ impl Step<'_> {
     ///     softmax_cross_entropy(y, t)
     /// };
     /// ```
+    ///
+    /// # Panics
+    /// Panics as [`report`](Self::report) does.
+    #[track_caller]
     pub fn report_metric<const N: usize>(
         &mut self,
         name: &str,
@@ -256,7 +265,12 @@ impl Step<'_> {
         self.add(name, self.weight, Value::Metric(values, Arc::new(metric)));
     }
 
+    #[track_caller]
     fn add(&mut self, name: &str, weight: f64, value: Value) {
+        if Log::is_of_every_line(name) {
+            let what = format!("every line of the log has a number `{name}`; use another name");
+            raise(Error::argument("report", what));
+        }
         let name = name.to_owned();
         let reported = Reported {
             name,
@@ -295,6 +309,10 @@ impl Step<'_> {
     }
 
     /// Reports a mean with its own weight, such as the number of words in the batch.
+    ///
+    /// # Panics
+    /// Panics as [`report`](Self::report) does.
+    #[track_caller]
     pub fn report_weighted(&mut self, name: &str, mean: f64, weight: f64) {
         self.add(name, weight, Value::Number(mean));
     }

@@ -27,7 +27,12 @@ pub struct Snapshots {
 impl Snapshots {
     /// Creates the settings for a snapshot whenever the trigger is due, and at the end of training. The
     /// last two are kept.
+    ///
+    /// # Panics
+    /// Panics if a period in epochs is not more than 0.
+    #[track_caller]
     pub fn every(trigger: Trigger) -> Self {
+        trigger.expect("every");
         Self { trigger, keep: 2 }
     }
 

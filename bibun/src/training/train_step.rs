@@ -138,6 +138,10 @@ impl<F> GradientStep<F> {
                 // The model must not learn from this loss.
                 raise(Error::argument("GradientStep", "the loss is not finite"));
             }
+            if step.report.get("loss").is_some() {
+                let what = "the trainer reports what the loss returns as `loss`; use another name";
+                raise(Error::argument("report", what));
+            }
             step.report("loss", value.item());
             match step.share {
                 1.0 => value,

@@ -235,8 +235,13 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
     }
 
     /// Sets the length of the training. Defaults to one epoch.
+    ///
+    /// # Panics
+    /// Panics if a number of epochs is negative or NaN.
     #[must_use]
+    #[track_caller]
     pub fn until(mut self, until: Until) -> Self {
+        until.expect("until");
         self.until = until;
         self
     }
@@ -265,8 +270,13 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
     }
 
     /// Sets when a line of the log is due. Defaults to every epoch.
+    ///
+    /// # Panics
+    /// Panics if a period in epochs is not more than 0.
     #[must_use]
+    #[track_caller]
     pub fn log_every(mut self, trigger: Trigger) -> Self {
+        trigger.expect("log_every");
         self.log_trigger = trigger;
         self
     }

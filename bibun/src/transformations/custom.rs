@@ -28,8 +28,8 @@ type BatchRule = dyn Fn(&[Batched]) -> Vec<Batched> + Send + Sync;
 /// computes the cotangents of the inputs from the inputs, the output and its cotangent.
 ///
 /// The rule replaces the gradient of the history, so it may differ from the true derivative (clipped,
-/// passed straight through, reversed) or be cheaper or more accurate. Values that `f` captures are
-/// constants. [`custom`] also takes a name and other rules.
+/// passed straight through, reversed) or be cheaper or more accurate. One that is not linear in the cotangent, such as
+/// clipping, is for gradients alone; see [`Custom::vjp`]. Values that `f` captures are constants. [`custom`] also takes a name and other rules.
 ///
 /// ```
 /// use bibun::{custom_gradient, Variable};
@@ -85,7 +85,9 @@ pub struct Custom<const N: usize>(Closures);
 
 impl<const N: usize> Custom<N> {
     /// Sets the reverse rule, which computes the cotangents of the inputs from the inputs, the output
-    /// and its cotangent.
+    /// and its cotangent. A forward rule is derived from it only if it is linear in the cotangent: beside one that clips
+    /// it, for example, [`jvp`](crate::jvp), [`jacobian`](crate::jacobian) and [`hvp`](crate::hvp) would compute something
+    /// else, and need a rule of their own.
     #[must_use]
     pub fn vjp(
         mut self,

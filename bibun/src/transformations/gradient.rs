@@ -4,7 +4,7 @@ use std::fmt;
 
 use bibun_array::Array;
 
-use super::{float_leaves, settled, watched};
+use super::{expect_floats, float_leaves, settled, watched};
 use crate::call::calling;
 use crate::error::{Error, Location, caller, raise};
 use crate::functions::zeros_like;
@@ -99,6 +99,39 @@ fn differentiate<A: Tree, Y: Objective>(
 ) -> (Y, A) {
     let _called = calling(function);
     let leaves = float_leaves(function, x);
+    let (traced, gradients) = run(function, leaves, f, x);
+    let gradients = traced.or_zero(gradients);
+    let gradient = traced.leaves.derivatives(x, &gradients);
+    (
+        settled(traced.output, traced.kept, traced.lost_at),
+        gradient,
+    )
+}
+
+/// Computes the value and the gradient with respect to each parameter of a model, or `None` where no path leads to it.
+#[track_caller]
+pub(crate) fn value_and_gradients<M: Tree, Y: Objective>(
+    f: impl FnOnce(&M) -> Y,
+    model: &M,
+) -> (Y, Vec<Option<Variable>>) {
+    let function = "value_and_grad";
+    let _called = calling(function);
+    let leaves = expect_floats(function, model, Leaves::trainable_of_model(model));
+    let (traced, gradients) = run(function, leaves, f, model);
+    (
+        settled(traced.output, traced.kept, traced.lost_at),
+        gradients,
+    )
+}
+
+/// Runs an objective, and computes its gradients.
+#[track_caller]
+fn run<A: Tree, Y: Objective>(
+    function: &'static str,
+    leaves: Leaves,
+    f: impl FnOnce(&A) -> Y,
+    x: &A,
+) -> (Traced<Y>, Vec<Option<Variable>>) {
     let traced = Traced::run(leaves, f, x);
     let loss = traced.output.loss().spec();
     if loss.dtype.is_complex() {
@@ -115,12 +148,8 @@ fn differentiate<A: Tree, Y: Objective>(
     // The loss is the first leaf.
     let mut cotangents = vec![None; traced.outputs.variables.len()];
     cotangents[0] = Some(Variable::constant(Array::ones(loss.shape, loss.dtype)));
-    let gradients = traced.pull_back(cotangents);
-    let gradient = traced.leaves.derivatives(x, &gradients);
-    (
-        settled(traced.output, traced.kept, traced.lost_at),
-        gradient,
-    )
+    let gradients = traced.gradients(cotangents);
+    (traced, gradients)
 }
 
 /// One recorded run of a function, and the paths back through it.
@@ -158,6 +187,11 @@ impl<Y: Tree> Traced<Y> {
     }
 
     fn pull_back(&self, cotangents: Vec<Option<Variable>>) -> Vec<Variable> {
+        self.or_zero(self.gradients(cotangents))
+    }
+
+    /// Returns the gradients, or `None` where no path leads to a leaf.
+    fn gradients(&self, cotangents: Vec<Option<Variable>>) -> Vec<Option<Variable>> {
         let seeded = cotangents.iter().flatten().any(Variable::has_history);
         let create_graph = self.kept || seeded && scope::is_recording();
         let mut gradients = self.paths.pull_back(cotangents.clone(), create_graph);
@@ -165,15 +199,20 @@ impl<Y: Tree> Traced<Y> {
         if self.lost_at.is_some() && gradients.iter().flatten().any(Variable::has_history) {
             gradients = self.paths.pull_back(cotangents, true);
         }
-        let inputs = self.leaves.variables.iter();
-        let or_zero = |(x, gradient): (_, Option<Variable>)| match (gradient, self.lost_at) {
-            (Some(gradient), Some(location)) if !gradient.has_history() => {
-                gradient.lost_at(location)
-            }
-            (Some(gradient), _) => gradient,
-            (None, _) => zeros_like(x),
+        let marked = |gradient: Variable| match self.lost_at {
+            Some(location) if !gradient.has_history() => gradient.lost_at(location),
+            _ => gradient,
         };
-        inputs.zip(gradients).map(or_zero).collect()
+        (gradients.into_iter())
+            .map(|gradient| gradient.map(marked))
+            .collect()
+    }
+
+    fn or_zero(&self, gradients: Vec<Option<Variable>>) -> Vec<Variable> {
+        let pairs = self.leaves.variables.iter().zip(gradients);
+        pairs
+            .map(|(x, gradient)| gradient.unwrap_or_else(|| zeros_like(x)))
+            .collect()
     }
 }
 

@@ -81,6 +81,7 @@ pub use container::Container;
 pub use control::{ScanOptions, cond, fori_loop, scan, scan_with, while_loop};
 pub use custom::{Custom, custom, custom_gradient};
 pub(crate) use derived::{along, inputs as inputs_of, pull_through};
+pub(crate) use gradient::value_and_gradients;
 pub use gradient::{Objective, Pullback, grad, stop_gradient, value_and_grad, vjp};
 pub use jacobian::{hessian, hvp, jacobian, jacobian_forward, jacobian_reverse};
 pub use per_example::{PerExample, Rows, clip_factors, per_example, per_example_with};
@@ -99,7 +100,12 @@ use crate::variable::Variable;
 /// Panics if there are none, or if one is not a float.
 #[track_caller]
 fn float_leaves<A: Tree>(function: &'static str, argument: &A) -> Leaves {
-    let leaves = Leaves::trainable(argument);
+    expect_floats(function, argument, Leaves::trainable(argument))
+}
+
+/// Checks the leaves of an argument with respect to which a derivative is taken.
+#[track_caller]
+fn expect_floats<A: Tree>(function: &'static str, argument: &A, leaves: Leaves) -> Leaves {
     if leaves.variables.is_empty() {
         let what = match Leaves::of(argument).variables.is_empty() {
             true => "there is no Variable in the argument to differentiate by",

@@ -450,7 +450,7 @@ enum Place {
 
 impl Leaves {
     pub(crate) fn of<T: Tree + ?Sized>(tree: &T) -> Self {
-        Self::filtered(tree, |_, _| true)
+        Self::filtered(tree, false, |_, _| true)
     }
 
     /// The name of each leaf, and whether it is a parameter and frozen.
@@ -461,15 +461,33 @@ impl Leaves {
 
     /// Lists the leaves with respect to which a derivative can be taken.
     pub(crate) fn trainable<T: Tree + ?Sized>(tree: &T) -> Self {
-        Self::filtered(tree, |_, x| !x.is_frozen())
+        Self::filtered(tree, false, |_, x| !x.is_frozen())
+    }
+
+    /// Lists the parameters of a model: clones of one Variable are one of them in any container.
+    pub(crate) fn of_model<T: Tree + ?Sized>(model: &T) -> Self {
+        Self::filtered(model, true, |_, _| true)
+    }
+
+    /// Lists those that are not frozen.
+    pub(crate) fn trainable_of_model<T: Tree + ?Sized>(model: &T) -> Self {
+        Self::filtered(model, true, |_, x| !x.is_frozen())
     }
 
     /// Lists the leaves at positions that are `wanted`, by name and Variable.
-    fn filtered<T: Tree + ?Sized>(tree: &T, wanted: impl Fn(&str, &Variable) -> bool) -> Self {
+    fn filtered<T: Tree + ?Sized>(
+        tree: &T,
+        is_model: bool,
+        wanted: impl Fn(&str, &Variable) -> bool,
+    ) -> Self {
         let mut leaves = Self::default();
         let mut known: FxHashMap<Key, usize> = FxHashMap::default();
         tree.visit(&mut Visitor::new(&mut |name, x, role| {
             let frozen = x.is_frozen();
+            let role = match role {
+                Role::Argument if is_model => Role::Parameter,
+                role => role,
+            };
             let mut push = || {
                 leaves.names.push(name.to_owned());
                 leaves.variables.push(x.clone());
@@ -694,7 +712,7 @@ pub fn tree_zip<T: Tree>(mut f: impl FnMut(&Variable, &Variable) -> Variable, a:
             absent.insert(name.to_owned());
         }
     }));
-    let leaves = Leaves::filtered(a, |name, _| !absent.contains(name));
+    let leaves = Leaves::filtered(a, false, |name, _| !absent.contains(name));
     let others = leaves.matching("tree_zip", ["the first Tree", "the second"], b);
     let pairs = leaves.variables.iter().zip(&others);
     let mapped: Vec<Variable> = pairs.map(|(a, b)| f(a, b)).collect();

@@ -407,3 +407,12 @@ fn sets_of_one_kind_of_example_behind_a_pointer() {
         [1.0, 2.0, 6.0]
     );
 }
+
+#[test]
+fn more_threads_than_a_machine_can_have_are_refused() {
+    for (ahead, threads) in [(usize::MAX, 1), (1, usize::MAX)] {
+        let loader = || DataLoader::new(Array::arange(0, 10), 2).prefetch(ahead, threads);
+        let message = attempt(loader).expect_err("an error").to_string();
+        assert!(message.contains("at most 65536"), "{message}");
+    }
+}

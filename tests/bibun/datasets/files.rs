@@ -71,6 +71,12 @@ fn mistakes_in_a_table_are_named_with_their_position() {
         ("x,y,t\r\n1,2,0\r\n\r\n1,,0", 4, "y", "the cell is empty"),
         ("x,y,t\n1, two,0\n", 2, "y", "`two` is no number"),
         (
+            "x,y,t\n1,1e39,0\n",
+            2,
+            "y",
+            "`1e39` is larger than f32 can be",
+        ),
+        (
             "x,y,t\n1,2,0\n1,2,0.5\n",
             3,
             "t",
@@ -90,6 +96,10 @@ fn mistakes_in_a_table_are_named_with_their_position() {
     for (text, what) in [
         ("x,y,t\n1,2,0\n1,2\n", "line 3 has 2 cells, expected 3"),
         ("x,y\n1,2\n", "there is no column `t`, only x, y"),
+        (
+            "t,x\n0,1\n1,\"2\n1,3\n",
+            "a quote that begins in line 3 or after it is not closed",
+        ),
     ] {
         let message = cell(text).to_string();
         assert!(
@@ -105,6 +115,9 @@ fn mistakes_in_a_table_are_named_with_their_position() {
     assert!(error.contains("line 2 is no UTF-8"), "{error}");
     let error = Csv::new(scratch.0.join("none.csv")).read().unwrap_err();
     assert!(matches!(error, DataError::Io { .. }) && error.to_string().contains("none.csv"));
+    for whole in ["x,t\n1,\"0\"", "x,t\n\"1\",0\n", "\"x\",t\n1,inf\n"] {
+        assert!(csv(&scratch, whole).read().is_ok(), "{whole}");
+    }
     let empty = csv(&scratch, "x,t\n")
         .labeled("t", Classes::Numbers)
         .unwrap();

@@ -496,3 +496,50 @@ fn a_snapshot_of_another_training_is_refused() {
     );
     assert_eq!(longer.to_vec::<f64>(), [1.0, 2.0, 3.0]);
 }
+
+#[test]
+fn lengths_and_periods_without_a_meaning_are_refused() {
+    for epochs in [-1.0, f64::NAN] {
+        let message = attempt(|| trainer(epochs)).unwrap_err().to_string();
+        assert!(
+            message.contains("until") && message.contains("are no length"),
+            "{message}"
+        );
+    }
+    for period in [0.0, -1.0, f64::NAN] {
+        let refused = [
+            attempt(|| drop(trainer(1.0).log_every(Trigger::Epochs(period)))),
+            attempt(|| drop(Snapshots::every(Trigger::Epochs(period)))),
+        ];
+        for refused in refused {
+            let message = refused.unwrap_err().to_string();
+            assert!(message.contains("epochs is not more than 0"), "{message}");
+        }
+    }
+    assert_eq!(trainer(0.0).run().expect("no trouble"), Outcome::Finished);
+}
+
+#[test]
+fn names_of_the_log_are_not_reported_under() {
+    for (name, expected) in [
+        ("epoch", "every line of the log has a number `epoch`"),
+        (
+            "loss",
+            "the trainer reports what the loss returns as `loss`",
+        ),
+    ] {
+        let loss = move |net: &Net, batch: &(Array, Array), step: &mut Step<'_>| {
+            step.report(name, 7.0);
+            loss(net, batch, step)
+        };
+        let mut trainer = Trainer::new(Net::new(0), Points::new(10, 5), Sgd::new(0.01), loss);
+        let error = trainer.run().expect_err("a name that is taken");
+        let mut message = error.to_string();
+        let mut source = std::error::Error::source(&error);
+        while let Some(inner) = source {
+            message += &inner.to_string();
+            source = inner.source();
+        }
+        assert!(message.contains(expected), "{message}");
+    }
+}

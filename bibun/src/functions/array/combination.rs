@@ -83,7 +83,7 @@ pub fn cartesian_prod(xs: impl IntoIterator<Item = impl Into<Variable>>) -> Vari
 /// Source: `torch.combinations`.
 ///
 /// # Panics
-/// Panics if x is not a vector.
+/// Panics if x is not a vector, or if there is no memory for so many choices.
 ///
 /// ```
 /// use bibun::{functions::combinations, Variable};
@@ -98,13 +98,22 @@ pub fn combinations(x: impl Into<Variable>, r: usize) -> Variable {
     let [n] = x.shape()[..] else {
         mismatch(function, &[("x [n]", &x.spec())], "it must be a vector")
     };
-    let mut chosen: Vec<i64> = Vec::new();
-    let mut count = 0;
+    // Their number is computed before they are: in a row of Pascal's triangle it is an integer at each step.
+    let factors = (0..r.min(n.saturating_sub(r))).map(|i| (n - i, i + 1));
+    let multiply = |count: usize, (factor, divisor)| Some(count.checked_mul(factor)? / divisor);
+    let count = match r > n {
+        true => 0,
+        false => factors.clone().try_fold(1, multiply).unwrap_or(usize::MAX),
+    };
+    let (mut chosen, size): (Vec<i64>, _) = (Vec::new(), count.saturating_mul(r));
+    if chosen.try_reserve_exact(size).is_err() {
+        // Refused as the elements of any array are.
+        drop(Array::arange(0, i64::try_from(size).unwrap_or(i64::MAX)));
+    }
     let mut choice: Vec<usize> = (0..r).collect();
     let mut is_last = r > n;
     while !is_last {
         chosen.extend(choice.iter().map(|&i| i as i64));
-        count += 1;
         // The last place that can still go on; those behind it follow.
         let place = (0..r).rev().find(|&place| choice[place] < n - r + place);
         if let Some(place) = place {

@@ -179,7 +179,10 @@ impl DiscreteRule for NotNegative {
         Ok(x.clone())
     }
     fn forward(&self, [x]: [Array; 1]) -> Array {
-        x.expect_between(self.0, 0..i64::MAX, |x| format!("{x} is negative"));
+        x.expect_between(self.0, 0..i64::MAX, |x| match x {
+            i64::MAX => format!("{x} is too large"),
+            _ => format!("{x} is negative"),
+        });
         x
     }
 }
@@ -230,9 +233,18 @@ impl DiscreteRule for Repeats {
         Err(Mismatch::KNOWN_BY_RUNNING)
     }
     fn forward(&self, [repeats]: [Array; 1]) -> Array {
-        let repeats = repeats.to(cpu()).to_vec::<i64>().into_iter().enumerate();
-        let rows = repeats.flat_map(|(row, times)| std::iter::repeat_n(row as i64, times as usize));
-        Array::from(rows.collect::<Vec<i64>>()).to(self.device.unwrap_or(cpu()))
+        let repeats = repeats.to(cpu()).to_vec::<i64>();
+        let add = |sum: i64, &times| sum.checked_add(times);
+        let count = repeats.iter().try_fold(0, add).unwrap_or(i64::MAX);
+        let mut rows: Vec<i64> = Vec::new();
+        if rows.try_reserve_exact(count as usize).is_err() {
+            // Refused as the elements of any array are.
+            drop(Array::arange(0, count));
+        }
+        for (row, times) in repeats.into_iter().enumerate() {
+            rows.extend(std::iter::repeat_n(row as i64, times as usize));
+        }
+        Array::from(rows).to(self.device.unwrap_or(cpu()))
     }
     fn batch(&self, _: [Batched; 1]) -> [Batched; 1] {
         no_rule("repeat_interleave", "batch", ADVICE)

@@ -57,7 +57,7 @@ pub enum MatrixNorm {
 /// Source: `numpy.linalg.vector_norm`.
 ///
 /// # Panics
-/// Panics if there is no such axis, if p is 0 or not finite, or if extremes are asked of no elements.
+/// Panics if there is no such axis, if p is 0 or NaN, or if extremes are asked of no elements.
 ///
 /// ```
 /// use bibun::{linalg::{vector_norm, VectorNorm}, Variable};
@@ -72,16 +72,16 @@ pub fn vector_norm(x: impl Into<Variable>, order: VectorNorm, axes: impl Into<Ax
     let (x, axes) = (to_differentiable(x.into()), axes.into());
     axes.resolve("vector_norm", x.rank());
     match order {
-        VectorNorm::Inf => max(abs(x), axes),
-        VectorNorm::NegInf => min(abs(x), axes),
+        VectorNorm::Inf | VectorNorm::P(f64::INFINITY) => max(abs(x), axes),
+        VectorNorm::NegInf | VectorNorm::P(f64::NEG_INFINITY) => min(abs(x), axes),
         VectorNorm::NonZero => {
             let dtype = x.dtype().to_real();
             sum(cast(not_equal(x, 0.0), dtype), axes)
         }
         VectorNorm::P(2.0) => length(x, axes),
         VectorNorm::P(1.0) => sum(abs(x), axes),
-        VectorNorm::P(p) if p == 0.0 || !p.is_finite() => {
-            let what = format!("p is {p}; it must be a finite number that is not 0");
+        VectorNorm::P(p) if p == 0.0 || p.is_nan() => {
+            let what = format!("p is {p}; it must be a number that is not 0");
             raise(Error::argument("vector_norm", what))
         }
         VectorNorm::P(p) => {

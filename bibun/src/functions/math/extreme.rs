@@ -8,7 +8,8 @@ use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::families::method;
-use crate::functions::{cast, greater, less, logical_not, reshape, sum, where_};
+use crate::functions::fused::fused;
+use crate::functions::{cast, equal, logical_and, logical_not, not_equal, reshape, sum, where_};
 use crate::variable::Variable;
 
 /// Returns the maximum over axes; NaN if any element is NaN.
@@ -16,7 +17,7 @@ use crate::variable::Variable;
 /// Shapes: x any → without the axes, or with size 1 for them under
 /// [`keep_dims`](bibun_array::keep_dims).
 /// Types: all.
-/// Gradient: `gy` to the maximum; equal maxima share it equally.
+/// Gradient: `gy` to the maximum, or to NaN; equal ones share it equally.
 ///
 /// # Panics
 /// Panics if there are no elements to choose from, or there is no such axis.
@@ -40,7 +41,7 @@ method!(max, axes: impl Into<Axes>);
 /// Shapes: x any → without the axes, or with size 1 for them under
 /// [`keep_dims`](bibun_array::keep_dims).
 /// Types: all.
-/// Gradient: `gy` to the minimum; equal minima share it equally.
+/// Gradient: `gy` to the minimum, or to NaN; equal ones share it equally.
 ///
 /// # Panics
 /// Panics if there are no elements to choose from, or there is no such axis.
@@ -102,14 +103,14 @@ struct Extreme {
 
 impl Extreme {
     fn chosen(&self, cx: &Context<'_>) -> Chosen<'_> {
-        Chosen::new(&self.over, self.name == "max", cx, 0)
+        Chosen::new(&self.over, cx, 0)
     }
 }
 
 /// The elements that a result was chosen from: those that are equal to it.
 struct Chosen<'a> {
     over: &'a Over,
-    /// The elements that are less extreme than the result.
+    /// The elements that [differ] from the result.
     others: Variable,
     /// The number of those that are not, as floats.
     count: Variable,
@@ -117,15 +118,11 @@ struct Chosen<'a> {
 
 impl<'a> Chosen<'a> {
     /// Finds the elements equal to an output, which is a maximum or a minimum.
-    fn new(over: &'a Over, is_maximum: bool, cx: &Context<'_>, output: usize) -> Self {
+    fn new(over: &'a Over, cx: &Context<'_>, output: usize) -> Self {
         let (x, y) = (cx.input(0), cx.output(output));
         let dtype = x.dtype();
         let y = reshape(y, over.aligned(cx.input_shape(0)));
-        // Written so that NaN is not less than NaN.
-        let others = match is_maximum {
-            true => less(x, y),
-            false => greater(x, y),
-        };
+        let others = differ(x, y);
         let count = cast(sum(logical_not(&others), over.kept_axes()), dtype);
         Self {
             over,
@@ -147,6 +144,15 @@ impl<'a> Chosen<'a> {
         let shape = self.over.reduced(&mean.shape());
         reshape(mean, shape)
     }
+}
+
+/// Returns whether elements differ from the extreme that was chosen from them, and no number beside them is chosen if
+/// that is NaN.
+pub(in crate::functions) fn differ(x: Variable, extreme: Variable) -> Variable {
+    let [differ] = fused((), [x, extreme], |(), [x, extreme]| {
+        [logical_and(not_equal(&x, extreme), equal(&x, &x))]
+    });
+    differ
 }
 
 impl Function for Extreme {
@@ -203,7 +209,7 @@ struct AMinMax {
 
 impl AMinMax {
     fn chosen(&self, cx: &Context<'_>) -> [Chosen<'_>; 2] {
-        [0, 1].map(|output| Chosen::new(&self.over, output == 1, cx, output))
+        [0, 1].map(|output| Chosen::new(&self.over, cx, output))
     }
 }
 
@@ -320,8 +326,13 @@ mod tests {
 
     #[test]
     fn nan_propagates_and_infinity_counts() {
-        let x = Variable::new([1.0, f64::NAN]);
-        assert!(max(&x, ..).item::<f64>().is_nan());
+        let x = Variable::new([f64::INFINITY, f64::NAN, f64::NEG_INFINITY, 1.0]);
+        for extreme in [max(&x, ..), min(&x, ..)] {
+            assert!(extreme.item::<f64>().is_nan());
+            let gradients = gradients(&[&extreme], &[&x]);
+            let expected = [0.0, 1.0, 0.0, 0.0];
+            assert_eq!(gradients[0].as_ref().unwrap().to_vec::<f64>(), expected);
+        }
         let x = Variable::new([f64::NEG_INFINITY, f64::NEG_INFINITY]);
         let y = max(&x, ..);
         assert_eq!(y.item::<f64>(), f64::NEG_INFINITY);

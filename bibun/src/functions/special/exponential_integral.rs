@@ -46,7 +46,8 @@ unary! {
     /// ```
     expi(x) -> Expi {
         operation: Special(Function::Expi),
-        derivative(x; gy): gy * x.exp() / x,
+        // In two factors, because the exponential overflows before its quotient does.
+        derivative(x; gy): gy * ((x * 0.5).exp() / x * (x * 0.5).exp()),
         sample: (-3.0..-0.5, |x| -reference(1, -x)),
     }
 }
@@ -136,4 +137,20 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         .input([3], 0.5..3.0),
     );
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Variable, grad};
+
+    #[test]
+    fn the_slope_is_finite_where_the_exponential_is_not() {
+        let slope = |x: f64| grad(|x| expi(x), &Variable::constant(x)).item::<f64>();
+        let expected = 350f64.exp() / 712.0 * 362f64.exp();
+        assert!((slope(712.0) / expected - 1.0).abs() < 1e-14);
+        assert_eq!(slope(720.0), f64::INFINITY);
+        let again = grad(|x| grad(|x| expi(x), x), &Variable::constant(712.0));
+        assert!((again.item::<f64>() / (expected * (1.0 - 1.0 / 712.0)) - 1.0).abs() < 1e-13);
+    }
 }

@@ -25,10 +25,15 @@ pub struct Callback<F> {
 
 impl<F> Callback<F> {
     /// Creates an extension that calls `function` when it is due.
+    ///
+    /// # Panics
+    /// Panics if a period in epochs is not more than 0.
+    #[track_caller]
     pub fn new<M>(name: impl Into<String>, trigger: Trigger, function: F) -> Self
     where
         F: FnMut(&mut Session<'_, M>) -> Result<(), BoxError>,
     {
+        trigger.expect("new");
         Self {
             name: name.into(),
             trigger,

@@ -38,8 +38,13 @@ impl<S: BatchSource, F> Evaluator<S, F> {
     }
 
     /// Sets when to evaluate. Defaults to every epoch.
+    ///
+    /// # Panics
+    /// Panics if a period in epochs is not more than 0.
     #[must_use]
+    #[track_caller]
     pub fn every(mut self, trigger: Trigger) -> Self {
+        trigger.expect("every");
         self.trigger = trigger;
         self
     }

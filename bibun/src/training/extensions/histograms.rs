@@ -37,8 +37,13 @@ impl Histograms {
     }
 
     /// Sets when to draw. Defaults to every epoch.
+    ///
+    /// # Panics
+    /// Panics if a period in epochs is not more than 0.
     #[must_use]
+    #[track_caller]
     pub fn every(mut self, trigger: Trigger) -> Self {
+        trigger.expect("every");
         self.trigger = trigger;
         self
     }

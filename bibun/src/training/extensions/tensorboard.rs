@@ -48,8 +48,13 @@ impl TensorBoard {
     }
 
     /// Adds histograms of all parameters and their gradients, when this trigger is due.
+    ///
+    /// # Panics
+    /// Panics if a period in epochs is not more than 0.
     #[must_use]
+    #[track_caller]
     pub fn histograms(mut self, trigger: Trigger) -> Self {
+        trigger.expect("histograms");
         self.trigger = trigger;
         self
     }

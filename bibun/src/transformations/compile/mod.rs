@@ -115,6 +115,8 @@ pub struct Compiled<A, Y> {
 struct ResultForm<Y> {
     tree: Mutex<Y>,
     leaves: Leaves,
+    /// For each leaf the first one that is the same Variable.
+    first: Vec<usize>,
     /// Whether there are plain Variables in it and nothing else.
     is_of_arguments: bool,
 }
@@ -456,7 +458,12 @@ fn result<Y: Tree + Send + 'static>(
             None => output,
         },
     });
-    let of_leaves: Vec<Variable> = of_leaves.collect();
+    let mut of_leaves: Vec<Variable> = of_leaves.collect();
+    for (i, &first) in form.first.iter().enumerate() {
+        if first < i {
+            of_leaves[i] = of_leaves[first].clone();
+        }
+    }
     let arrays: Vec<Array> = outputs.map(|y| shared_array(&y)).collect();
     let tree = lock(&form.tree);
     form.leaves.replaced_all(&*tree, of_leaves, &arrays)
@@ -494,6 +501,13 @@ fn expect_returned<Y: Tree>(y: &Y) {
 }
 
 fn form_of<Y: Tree + Send + 'static>(y: &Y, mut leaves: Leaves) -> Form {
+    let mut known = FxHashMap::default();
+    let of_leaves = leaves.variables.iter().enumerate();
+    let first = of_leaves.map(|(i, y)| match y.is_leaf() {
+        true => *known.entry(y.identity()).or_insert(i),
+        false => i,
+    });
+    let first = first.collect();
     // Without the values, which exist in the trace alone.
     let empty = leaves.variables.iter().map(|y| match y.is_leaf() {
         true => {
@@ -513,6 +527,7 @@ fn form_of<Y: Tree + Send + 'static>(y: &Y, mut leaves: Leaves) -> Form {
     Arc::new(ResultForm {
         tree: Mutex::new(tree),
         leaves,
+        first,
         is_of_arguments,
     })
 }

@@ -349,6 +349,15 @@ mod tests {
     use crate::{attempt, gradients};
 
     #[test]
+    fn extremes_that_are_nan_have_the_gradient() {
+        let (x, ids) = (Variable::new([3.0, f64::NAN, 2.0, 5.0]), [0i64, 0, 1, 0]);
+        for y in [segment_max(&x, ids, 2), segment_min(&x, ids, 2)] {
+            let gx = crate::gradients(&[&y.sum(..)], &[&x]).remove(0).unwrap();
+            assert_eq!(gx.to_vec::<f64>(), [0.0, 1.0, 1.0, 0.0]);
+        }
+    }
+
+    #[test]
     fn empty_segments_have_neutral_values() {
         let (x, ids) = (Variable::new([3.0, 2.0]), [2i64, 2]);
         let infinity = f64::INFINITY;
