@@ -29,7 +29,7 @@ macro_rules! for_each_unary {
     ($macro:ident) => {
         $macro! {
             exp 1.0; exp2 1.0; expm1 1.5; sigmoid 2.5; ln 1.0; log2 1.0; log10 1.0; log1p 1.0;
-            softplus 2.0; sin 1.0; cos 1.0; tan 2.5; asin 2.5; acos 1.5; atan 2.0; sinh 2.5; cosh
+            softplus 2.5; sin 1.0; cos 1.0; tan 2.5; asin 2.5; acos 1.5; atan 2.0; sinh 2.5; cosh
             1.5; tanh 1.5; asinh 2.0; acosh 2.0; atanh 2.0; erf 1.5; erfc 5.0; erfinv 4.0;
             normal_distribution 6.5; normal_density 2.5; gelu 6.5; rsqrt 1.5; cbrt 1.0;
         }

@@ -3,7 +3,7 @@
 //! Method: `x = 2^k m` with `sqrt(1/2) <= m < sqrt(2)`, `f = m - 1`, `s = f / (2 + f)`; then
 //! `ln m = 2 atanh s = f - f^2 / 2 + s (f^2 / 2 + s^2 R(s^2))`, whose first terms are kept separate
 //! from the small last one. `log2` and `log10` multiply by a two-part constant before `k` is added.
-//! Bounds: 1 ulp for the logarithms, 2 ulp for `softplus`; for `logaddexp` 2 ulp of the largest of
+//! Bounds: 1 ulp for the logarithms, 2.5 ulp for `softplus`; for `logaddexp` 2 ulp of the largest of
 //! its arguments and its result.
 //! Source: the form of `ln m` is the one of Ng's fdlibm (1993), with the compensations that a fused
 //! multiply-add makes cheap; Muller, "Elementary Functions", third edition.

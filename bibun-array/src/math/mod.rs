@@ -259,7 +259,7 @@ pub trait Float:
     #[must_use]
     fn log1p(self) -> Self;
 
-    /// Computes `ln(1 + e^x)`, without overflow or cancellation. At most 2 ulp off.
+    /// Computes `ln(1 + e^x)`, without overflow or cancellation. At most 2.5 ulp off.
     ///
     /// ```
     /// # use bibun_array::math::Float;

@@ -185,9 +185,7 @@ fn place_of(path: &Path) -> Result<PathBuf, FileError> {
     };
     match fs::metadata(&place)?.is_file() {
         true => Ok(place),
-        false => Err(FileError::format(
-            "there is something in its place that is no file",
-        )),
+        false => Err(io::Error::other("there is something in its place that is no file").into()),
     }
 }
 

@@ -533,13 +533,9 @@ fn names_of_the_log_are_not_reported_under() {
             loss(net, batch, step)
         };
         let mut trainer = Trainer::new(Net::new(0), Points::new(10, 5), Sgd::new(0.01), loss);
-        let error = trainer.run().expect_err("a name that is taken");
-        let mut message = error.to_string();
-        let mut source = std::error::Error::source(&error);
-        while let Some(inner) = source {
-            message += &inner.to_string();
-            source = inner.source();
-        }
+        let message = attempt(|| trainer.run())
+            .expect_err("a name that is taken")
+            .to_string();
         assert!(message.contains(expected), "{message}");
     }
 }

@@ -9,6 +9,7 @@ use super::correlation::Correlation;
 use super::grid::PositionRows;
 use crate::cpu::matmul::Matrix;
 use crate::cpu::product::{Pack, Panels, wide};
+use crate::cpu::threads::{Sharing, chunks, for_each};
 use crate::cpu::tile::{Float, HEIGHTS, Scattered, Tap, scattered, tall, transposed};
 use crate::storage::Buffer;
 
@@ -361,64 +362,73 @@ impl<T: Float> WithSimd for Write<'_, T> {
     }
 }
 
-/// Returns the weights of all phases as panels, for parts of so many channels, and makes their tiles.
+/// Returns the weights of all phases as panels, for parts of so many channels, which threads share, and makes their tiles.
 pub(super) fn packed<T: Float>(correlation: &Correlation, part: usize, w: &[T]) -> Buffer {
-    let lanes = super::memory::lanes::<T>();
-    let parts = correlation.groups * correlation.outputs / part * part.next_multiple_of(lanes);
-    let depth: usize = correlation
-        .phases
-        .iter()
-        .map(|phase| phase.steps.len())
-        .sum();
-    let mut packed = Buffer::new::<T>(parts * depth);
-    Arch::new().dispatch(Packed {
-        correlation,
-        part,
-        w,
-        to: packed.as_mut_slice::<T>(),
-    });
+    let vectors = part.div_ceil(super::memory::lanes::<T>());
+    let width = vectors * super::memory::lanes::<T>();
+    let parts = correlation.groups * correlation.outputs / part;
+    let depths = correlation.phases.iter().map(|phase| phase.steps.len());
+    let mut packed = Buffer::new::<T>(parts * width * depths.sum::<usize>());
+    let (mut from, mut to) = (w, packed.as_mut_slice::<T>());
+    for phase in &correlation.phases {
+        if let Some(channels) = &phase.channels {
+            Arch::new().dispatch(Prepare(channels, vectors));
+        }
+        let depth = phase.steps.len();
+        if depth == 0 {
+            continue;
+        }
+        let own = from
+            .split_off(..parts * part * depth)
+            .expect("weights of the phase");
+        let panels = to
+            .split_off_mut(..parts * width * depth)
+            .expect("their panels");
+        // Two elements are copied in a nanosecond, in tiles that are turned.
+        let sharing = Sharing::of(own.len() / 2);
+        for_each(chunks(panels, width * depth), sharing, 1, &|i, to| {
+            let from = &own[i * part * depth..][..part * depth];
+            Arch::new().dispatch(PackPart { from, depth, to });
+        });
+    }
     packed
 }
 
-struct Packed<'a, T> {
-    correlation: &'a Correlation,
-    part: usize,
-    w: &'a [T],
-    to: &'a mut [T],
+/// See [`Channels::prepare`].
+struct Prepare<'a>(&'a Channels, usize);
+
+impl WithSimd for Prepare<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        self.0.prepare::<S>(self.1);
+    }
 }
 
-impl<T: Float> WithSimd for Packed<'_, T> {
+/// The panels of a part.
+struct PackPart<'a, 'y, T> {
+    from: &'a [T],
+    depth: usize,
+    to: &'y mut [T],
+}
+
+impl<T: Float> WithSimd for PackPart<'_, '_, T> {
     type Output = ();
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let lanes = T::lanes::<S>();
-        let (mut w, mut to) = (self.w, self.to);
-        let vectors = self.part.div_ceil(lanes);
-        for phase in &self.correlation.phases {
-            let depth = phase.steps.len();
-            if let Some(channels) = &phase.channels {
-                channels.prepare::<S>(vectors);
-            }
-            for _ in 0..self.correlation.groups * self.correlation.outputs / self.part {
-                let (from, later) = w.split_at(self.part * depth);
-                let (panels, rest) = to.split_at_mut(vectors * lanes * depth);
-                (w, to) = (later, rest);
-                if depth == 0 {
-                    continue;
-                }
-                simd.vectorize(Pack {
-                    from: Matrix {
-                        memory: from,
-                        row: 1,
-                        column: depth,
-                    },
-                    depth,
-                    columns: self.part,
-                    panels: Panels::new(vectors, wide::<S>(), false),
-                    to: panels,
-                });
-            }
-        }
+        let Self { from, depth, to } = self;
+        let part = from.len() / depth;
+        simd.vectorize(Pack {
+            from: Matrix {
+                memory: from,
+                row: 1,
+                column: depth,
+            },
+            depth,
+            columns: part,
+            panels: Panels::new(part.div_ceil(T::lanes::<S>()), wide::<S>(), false),
+            to,
+        });
     }
 }
 

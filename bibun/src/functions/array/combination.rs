@@ -105,10 +105,18 @@ pub fn combinations(x: impl Into<Variable>, r: usize) -> Variable {
         true => 0,
         false => factors.clone().try_fold(1, multiply).unwrap_or(usize::MAX),
     };
-    let (mut chosen, size): (Vec<i64>, _) = (Vec::new(), count.saturating_mul(r));
+    let size = count.saturating_mul(r);
+    if size >= 1 << 60 {
+        let what = format!(
+            "x is {}; its choices of {r} have 2^60 elements or more",
+            x.spec()
+        );
+        raise(Error::argument(function, what));
+    }
+    let mut chosen: Vec<i64> = Vec::new();
     if chosen.try_reserve_exact(size).is_err() {
         // Refused as the elements of any array are.
-        drop(Array::arange(0, i64::try_from(size).unwrap_or(i64::MAX)));
+        drop(Array::arange(0, size as i64));
     }
     let mut choice: Vec<usize> = (0..r).collect();
     let mut is_last = r > n;

@@ -5,7 +5,7 @@ use bibun_array::{Array, DType, Device, cpu, normalize_axis};
 use super::index::device_of;
 use crate::batch::Batched;
 use crate::call::composite;
-use crate::error::mismatch;
+use crate::error::{Error, mismatch, raise};
 use crate::function::{Fixed, Mismatch, Spec, no_rule};
 use crate::functions::families::{Discrete, DiscreteRule, method};
 use crate::functions::{
@@ -236,6 +236,10 @@ impl DiscreteRule for Repeats {
         let repeats = repeats.to(cpu()).to_vec::<i64>();
         let add = |sum: i64, &times| sum.checked_add(times);
         let count = repeats.iter().try_fold(0, add).unwrap_or(i64::MAX);
+        if count >= 1 << 60 {
+            let what = format!("the repeats {repeats:?} are of too many slices, 2^60 or more");
+            raise(Error::argument("repeat_interleave", what));
+        }
         let mut rows: Vec<i64> = Vec::new();
         if rows.try_reserve_exact(count as usize).is_err() {
             // Refused as the elements of any array are.

@@ -8,8 +8,7 @@ use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::families::method;
-use crate::functions::fused::fused;
-use crate::functions::{cast, equal, logical_and, logical_not, not_equal, reshape, sum, where_};
+use crate::functions::{cast, equal, greater, less, logical_not, reshape, sum, where_};
 use crate::variable::Variable;
 
 /// Returns the maximum over axes; NaN if any element is NaN.
@@ -17,7 +16,7 @@ use crate::variable::Variable;
 /// Shapes: x any → without the axes, or with size 1 for them under
 /// [`keep_dims`](bibun_array::keep_dims).
 /// Types: all.
-/// Gradient: `gy` to the maximum, or to NaN; equal ones share it equally.
+/// Gradient: `gy` to the maximum; equal maxima share it equally. NaN to all elements if the maximum is NaN.
 ///
 /// # Panics
 /// Panics if there are no elements to choose from, or there is no such axis.
@@ -41,7 +40,7 @@ method!(max, axes: impl Into<Axes>);
 /// Shapes: x any → without the axes, or with size 1 for them under
 /// [`keep_dims`](bibun_array::keep_dims).
 /// Types: all.
-/// Gradient: `gy` to the minimum, or to NaN; equal ones share it equally.
+/// Gradient: `gy` to the minimum; equal minima share it equally. NaN to all elements if the minimum is NaN.
 ///
 /// # Panics
 /// Panics if there are no elements to choose from, or there is no such axis.
@@ -103,27 +102,38 @@ struct Extreme {
 
 impl Extreme {
     fn chosen(&self, cx: &Context<'_>) -> Chosen<'_> {
-        Chosen::new(&self.over, cx, 0)
+        Chosen::new(&self.over, self.name == "max", cx, 0)
     }
 }
 
 /// The elements that a result was chosen from: those that are equal to it.
 struct Chosen<'a> {
     over: &'a Over,
-    /// The elements that [differ] from the result.
+    /// The elements that are less extreme than the result.
     others: Variable,
-    /// The number of those that are not, as floats.
+    /// The number of those that are not, as floats; NaN where the result is.
     count: Variable,
+}
+
+/// Returns the number of elements that an extreme was chosen from, or NaN where that is NaN, so that it is not hidden in
+/// derivatives.
+pub(in crate::functions) fn if_number(extreme: &Variable, count: Variable) -> Variable {
+    where_(equal(extreme, extreme), count, f64::NAN)
 }
 
 impl<'a> Chosen<'a> {
     /// Finds the elements equal to an output, which is a maximum or a minimum.
-    fn new(over: &'a Over, cx: &Context<'_>, output: usize) -> Self {
+    fn new(over: &'a Over, is_maximum: bool, cx: &Context<'_>, output: usize) -> Self {
         let (x, y) = (cx.input(0), cx.output(output));
         let dtype = x.dtype();
         let y = reshape(y, over.aligned(cx.input_shape(0)));
-        let others = differ(x, y);
+        // Written so that NaN is not less than NaN.
+        let others = match is_maximum {
+            true => less(x, &y),
+            false => greater(x, &y),
+        };
         let count = cast(sum(logical_not(&others), over.kept_axes()), dtype);
+        let count = if_number(&y, count);
         Self {
             over,
             others,
@@ -144,15 +154,6 @@ impl<'a> Chosen<'a> {
         let shape = self.over.reduced(&mean.shape());
         reshape(mean, shape)
     }
-}
-
-/// Returns whether elements differ from the extreme that was chosen from them, and no number beside them is chosen if
-/// that is NaN.
-pub(in crate::functions) fn differ(x: Variable, extreme: Variable) -> Variable {
-    let [differ] = fused((), [x, extreme], |(), [x, extreme]| {
-        [logical_and(not_equal(&x, extreme), equal(&x, &x))]
-    });
-    differ
 }
 
 impl Function for Extreme {
@@ -209,7 +210,7 @@ struct AMinMax {
 
 impl AMinMax {
     fn chosen(&self, cx: &Context<'_>) -> [Chosen<'_>; 2] {
-        [0, 1].map(|output| Chosen::new(&self.over, cx, output))
+        [0, 1].map(|output| Chosen::new(&self.over, output == 1, cx, output))
     }
 }
 
@@ -326,12 +327,13 @@ mod tests {
 
     #[test]
     fn nan_propagates_and_infinity_counts() {
-        let x = Variable::new([f64::INFINITY, f64::NAN, f64::NEG_INFINITY, 1.0]);
-        for extreme in [max(&x, ..), min(&x, ..)] {
-            assert!(extreme.item::<f64>().is_nan());
-            let gradients = gradients(&[&extreme], &[&x]);
-            let expected = [0.0, 1.0, 0.0, 0.0];
-            assert_eq!(gradients[0].as_ref().unwrap().to_vec::<f64>(), expected);
+        let x = Variable::new([[1.0, f64::NAN], [2.0, 3.0]]);
+        for extreme in [max(&x, 1), min(&x, 1)] {
+            assert!(extreme.to_vec::<f64>()[0].is_nan());
+            let gradients = gradients(&[&extreme.sum(..)], &[&x]);
+            let gx = gradients[0].as_ref().unwrap().to_vec::<f64>();
+            assert!(gx[0].is_nan() && gx[1].is_nan());
+            assert_eq!(gx[2] + gx[3], 1.0);
         }
         let x = Variable::new([f64::NEG_INFINITY, f64::NEG_INFINITY]);
         let y = max(&x, ..);

@@ -48,7 +48,7 @@ pub use distance::*;
 pub use elementwise::*;
 pub use error_function::*;
 pub use exponential::*;
-pub(in crate::functions) use extreme::differ;
+pub(in crate::functions) use extreme::if_number;
 pub use extreme::*;
 pub use finding::*;
 pub use floating::*;

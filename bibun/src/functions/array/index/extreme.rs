@@ -10,7 +10,9 @@ use crate::batch::Batched;
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
-use crate::functions::{cast, differ, gather, logical_not, logical_or, scatter_add, where_};
+use crate::functions::{
+    cast, gather, greater, if_number, less, logical_not, logical_or, scatter_add, where_,
+};
 use crate::variable::Variable;
 
 /// The maximum or minimum of elements and the values that are written to them.
@@ -24,7 +26,7 @@ pub(super) struct ScatterExtreme {
 
 /// What a maximum or minimum was chosen from.
 struct Chosen {
-    /// The elements of x that [differ] from the result.
+    /// The elements of x that are less extreme than the result.
     elements: Variable,
     /// The values that are.
     values: Variable,
@@ -33,18 +35,26 @@ struct Chosen {
 }
 
 impl ScatterExtreme {
+    fn is_less(&self, a: &Variable, b: &Variable) -> Variable {
+        // Written so that NaN is not less than NaN.
+        match self.is_maximum {
+            true => less(a, b),
+            false => greater(a, b),
+        }
+    }
+
     fn chosen(&self, cx: &Context<'_>) -> Chosen {
         let (axis, y) = (self.axis as isize, cx.output(0));
         let [x, indices, value] = [0, 1, 2].map(|i| cx.input(i));
-        let values = differ(value, gather(&y, &indices, axis));
-        let mut elements = differ(x.clone(), y.clone());
+        let values = self.is_less(&value, &gather(&y, &indices, axis));
+        let mut elements = self.is_less(&x, &y);
         if !self.include_self {
             let written = zeros(&Spec::new(x.shape(), DType::Bool));
             elements = logical_or(elements, scatter_add(written, &indices, axis, true));
         }
         let [own, others] = [&elements, &values].map(|others| cast(logical_not(others), y.dtype()));
         Chosen {
-            count: scatter_add(own, indices, axis, others),
+            count: if_number(&y, scatter_add(own, indices, axis, others)),
             elements,
             values,
         }
