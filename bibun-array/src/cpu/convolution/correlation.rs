@@ -14,6 +14,7 @@ use super::phase::Phase;
 use super::source::Source;
 use super::thin::is_thin;
 use crate::convolution::{Convolution, Window};
+use crate::cpu::threads::{Sharing, chunks, for_each};
 use crate::cpu::tile::{Float, Rows, Target, Vectors, WIDE, sums, width};
 use crate::storage::Buffer;
 
@@ -331,16 +332,18 @@ impl Correlation {
             if of_phase == 0 {
                 continue;
             }
-            let groups = part.chunks_exact_mut(channels * outputs * of_phase);
-            for (group, w) in groups.zip(w.chunks_exact(channels * outputs * taps)) {
-                for (i, to) in group.chunks_exact_mut(of_phase).enumerate() {
-                    let (output, channel) = (i / channels, i % channels);
+            // An element takes about a nanosecond.
+            let sharing = Sharing::of(part.len());
+            for_each(chunks(part, channels * of_phase), sharing, 1, &|i, to| {
+                let (group, output) = (i / outputs, i % outputs);
+                let w = &w[group * channels * outputs * taps..];
+                for (channel, to) in to.chunks_exact_mut(of_phase).enumerate() {
                     let from = &w[(channel * outputs + output) * taps..][..taps];
                     for (to, &tap) in to.iter_mut().zip(&phase.taps) {
                         *to = from[tap];
                     }
                 }
-            }
+            });
         }
         turned
     }
