@@ -29,7 +29,8 @@ type BatchRule = dyn Fn(&[Batched]) -> Vec<Batched> + Send + Sync;
 ///
 /// The rule replaces the gradient of the history, so it may differ from the true derivative (clipped,
 /// passed straight through, reversed) or be cheaper or more accurate. One that is not linear in the cotangent, such as
-/// clipping, is for gradients alone; see [`Custom::vjp`]. Values that `f` captures are constants. [`custom`] also takes a name and other rules.
+/// clipping, is for gradients alone; see [`Custom::vjp`]. Values that `f` captures are constants. [`custom`] also takes a
+/// name and other rules.
 ///
 /// ```
 /// use bibun::{custom_gradient, Variable};

@@ -99,11 +99,11 @@ pub fn combinations(x: impl Into<Variable>, r: usize) -> Variable {
         mismatch(function, &[("x [n]", &x.spec())], "it must be a vector")
     };
     // Their number is computed before they are: in a row of Pascal's triangle it is an integer at each step.
-    let factors = (0..r.min(n.saturating_sub(r))).map(|i| (n - i, i + 1));
+    let mut factors = (0..r.min(n.saturating_sub(r))).map(|i| (n - i, i + 1));
     let multiply = |count: usize, (factor, divisor)| Some(count.checked_mul(factor)? / divisor);
     let count = match r > n {
         true => 0,
-        false => factors.clone().try_fold(1, multiply).unwrap_or(usize::MAX),
+        false => factors.try_fold(1, multiply).unwrap_or(usize::MAX),
     };
     let size = count.saturating_mul(r);
     if size >= 1 << 60 {

@@ -237,7 +237,7 @@ impl DiscreteRule for Repeats {
         let add = |sum: i64, &times| sum.checked_add(times);
         let count = repeats.iter().try_fold(0, add).unwrap_or(i64::MAX);
         if count >= 1 << 60 {
-            let what = format!("the repeats {repeats:?} are of too many slices, 2^60 or more");
+            let what = "the repeats are 2^60 or more in all, and no array has so many slices";
             raise(Error::argument("repeat_interleave", what));
         }
         let mut rows: Vec<i64> = Vec::new();
