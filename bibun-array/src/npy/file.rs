@@ -132,8 +132,8 @@ impl From<zip::result::ZipError> for FileError {
 
 /// Writes a file that appears whole or not at all, whatever happens in between: it is written next
 /// to `path` under a name that ends in `.part`, forced to the disk, and then renamed, over any
-/// existing file. A symbolic link stays, and the file that it leads to is replaced. When this function returns, the new file survives a loss of power. If the process
-/// is killed before, a `.part` file may be left behind, which [`remove_unfinished`] removes.
+/// existing file. A symbolic link stays, and the file that it leads to is replaced. When this function returns, the new
+/// file survives a loss of power. If the process is killed before, a `.part` file may be left behind, which [`remove_unfinished`] removes.
 ///
 /// # Errors
 /// Returns the errors of `write`, and an error if the file cannot be written, or if there is something else in its place,

@@ -153,10 +153,19 @@ impl<const N: usize> Slots<N> {
             .map(|(_, slot)| &slot.name)
             .chain(self.waiting.keys());
         let elsewhere: FxHashSet<Arc<str>> = elsewhere.cloned().collect();
-        for (key, slot) in &mut self.seen {
-            let Some(name) = now.get(key) else { continue };
-            if slot.name != *name && names.contains(&slot.name) && !elsewhere.contains(name) {
-                (slot.name, slot.is_numbered) = (Arc::clone(name), false);
+        let moved = |key: &Key, own: &Arc<str>| {
+            let name = now.get(key).filter(|&name| name != own);
+            name.filter(|_| names.contains(own)).cloned()
+        };
+        let moves = self.seen.iter().map(|(key, slot)| moved(key, &slot.name));
+        let moves: Vec<Option<Arc<str>>> = moves.collect();
+        // All or none: one that stayed could have the name that another one gets.
+        if moves.iter().flatten().any(|name| elsewhere.contains(name)) {
+            return;
+        }
+        for (slot, name) in self.seen.values_mut().zip(moves) {
+            if let Some(name) = name {
+                (slot.name, slot.is_numbered) = (name, false);
             }
         }
     }
