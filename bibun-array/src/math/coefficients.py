@@ -100,7 +100,12 @@ polynomial("ATAN", "`(atan(s) - s) / s^3` in powers of `s^2` for `|s| <= tan(pi 
 polynomial("CBRT", "`m^(1/3)` for `sqrt(1/2) <= m <= sqrt(2)`", lambda m: mp.cbrt(m), sqrt(mpf(1) / 2), sqrt(mpf(2)),
            {"f64": 5, "f32": 4})
 polynomial("ERF", "`erf(x) / x - 1` in powers of `x^2` for `|x| <= 1`",
-           lambda z: erf(sqrt(z)) / sqrt(z) - 1, 0, mpf("1.0001"), {"f64": 11, "f32": 6})
+           lambda z: erf(sqrt(z)) / sqrt(z) - 1, 0, mpf("1.0001"), {"f64": 11})
+polynomial("ERF_CENTRE", "`erf(x) / x - 1` in powers of `x^2 - 1.8125` for `|x| <= 1.65`",
+           lambda u: tail(u + mpf("1.8125"), 2 / sqrt(pi) - 1, lambda z: erf(sqrt(z)) / sqrt(z) - 1),
+           -mpf("1.8125"), mpf("1.65") ** 2 - mpf("1.8125"), {"f32": 8})
+polynomial("ERF_TAIL", "`erf(x) - 1` in powers of `x - 2.75` for `1.65 <= x <= 3.92`",
+           lambda u: erf(u + mpf("2.75")) - 1, mpf("1.65") - mpf("2.75"), mpf("3.92") - mpf("2.75"), {"f32": 10})
 
 polynomial("TANH", "`(tanh(x) - x) / x^3` in powers of `x^2` for `|x| <= 5/8`",
            lambda z: (mp.tanh(sqrt(z)) / sqrt(z) - 1) / z, 0, mpf("0.3907"), {"f32": 4})
@@ -167,7 +172,6 @@ K = mpf(2)
 polynomial("ERFC", comment.format(2, 0, 10.1), scaled_erfc(K), t_of(0, K), t_of("10.1", K), {"f32": 10})
 quotient("NORMAL_TAIL", "`e^(x^2 / 2)` times the normal distribution of `-x` for `0 <= x <= 14.5`, as a quotient",
          lambda x: erfcx(x / sqrt(mpf(2))) / 2, 0, "14.5", (4, 5))
-polynomial("LN_ERFC", "`ln erfc(x)` for `1 <= x <= 4`", lambda x: log(erfc(x)), 1, 4, {"f32": 8})
 
 
 def erfinv_of_w(w):  # erfinv(x) / x where w = -ln(1 - x^2)

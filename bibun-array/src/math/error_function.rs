@@ -3,7 +3,7 @@
 //! Method: `erf x = x P(x^2)` up to 1. Further out `erfc x = e^(-x^2) H(t) / (x + 3)` with
 //! `t = (x - 3) / (x + 3)`, which maps the whole half line to a short interval; `x^2` is computed
 //! in two parts, so that the exponential is accurate in the far tail. In f32 this form, with 2 in the
-//! place of 3, serves for `erfc` from 0 on, `erf` beyond 1 is `1 - e^q(x)` without a division, and the
+//! place of 3, serves for `erfc` from 0 on, `erf` is one polynomial whose variable and coefficients are chosen, and the
 //! normal distribution of a negative `x` is `e^(-x^2 / 2)` times a quotient of polynomials, and `gelu x` is
 //! `max(x, 0)` minus `|x|` times that of `-|x|`. `erfinv` is `x`
 //! times a polynomial in `w = -ln(1 - x^2)` or, from `w = 6` on, in its square root.
@@ -15,17 +15,15 @@
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 use super::coefficients::{
-    ERF_F32, ERF_F64, ERFC_F32, ERFC_F64, ERFINV_CENTRE_F32, ERFINV_CENTRE_F64, ERFINV_MIDDLE_F32,
-    ERFINV_MIDDLE_F64, ERFINV_TAIL_F64, LN_ERFC_F32, NORMAL_TAIL_F32,
+    ERF_CENTRE_F32, ERF_F64, ERF_TAIL_F32, ERFC_F32, ERFC_F64, ERFINV_CENTRE_F32,
+    ERFINV_CENTRE_F64, ERFINV_MIDDLE_F32, ERFINV_MIDDLE_F64, ERFINV_TAIL_F64, NORMAL_TAIL_F32,
 };
-use super::exponential::{exp_near_one, exp_of_negative, exp_parts, scaled_exp, scaled_gaussian};
+use super::exponential::{exp_of_negative, exp_parts, scaled_exp, scaled_gaussian};
 use super::kernel::{Kernel, polynomial, scale, two_product, two_sum};
 use super::logarithm::{Logarithm, ln};
 
 /// The constants of the error functions.
 pub(crate) trait ErrorFunction: Logarithm {
-    /// `erf(x) / x - 1` in powers of `x^2`.
-    const ERF: &'static [Self];
     /// `erfinv(x) / x` in powers of `w - 3`.
     const ERFINV_CENTRE: &'static [Self];
     /// `erfinv(x) / x` in powers of `sqrt(w) - 3.25`.
@@ -45,7 +43,6 @@ pub(crate) trait ErrorFunction: Logarithm {
 }
 
 impl ErrorFunction for f32 {
-    const ERF: &'static [Self] = ERF_F32;
     const ERFINV_CENTRE: &'static [Self] = ERFINV_CENTRE_F32;
     const ERFINV_MIDDLE: &'static [Self] = ERFINV_MIDDLE_F32;
     const ERFINV_TAIL: Option<&'static [Self]> = None;
@@ -53,15 +50,19 @@ impl ErrorFunction for f32 {
     #[inline(always)]
     fn erf<T: Kernel<Precision = Self>>(x: T) -> T {
         let a = x.abs();
+        let near = a.less(T::of(1.65));
         // From here on erf is rounded to 1.
-        let one = T::of(4.0);
+        let one = T::of(3.92);
         let held = T::select(a.greater(one), one, a);
-        let tail = exp_near_one(polynomial(held, LN_ERFC_F32));
-        T::select(
-            a.greater(T::ONE),
-            (T::ONE - tail).copysign(x),
-            erf_centre(x),
-        )
+        let variable = T::select(near, x.mul_add(x, T::of(-1.8125)), held - T::of(2.75));
+        let (shared, further) = ERF_TAIL_F32.split_at(ERF_CENTRE_F32.len());
+        let further = T::select(near, T::ZERO, polynomial(variable, further));
+        let coefficients = ERF_CENTRE_F32.iter().zip(shared).rev();
+        let ratio = coefficients.fold(further, |sum, (&centre, &tail)| {
+            sum.mul_add(variable, T::select(near, T::of(centre), T::of(tail)))
+        });
+        let scale = T::select(near, x, T::ONE.copysign(x));
+        scale.mul_add(ratio, scale)
     }
 
     #[inline(always)]
@@ -121,7 +122,6 @@ fn normal_tail<T: Kernel<Precision = f32>>(a: T) -> T {
 }
 
 impl ErrorFunction for f64 {
-    const ERF: &'static [Self] = ERF_F64;
     const ERFINV_CENTRE: &'static [Self] = ERFINV_CENTRE_F64;
     const ERFINV_MIDDLE: &'static [Self] = ERFINV_MIDDLE_F64;
     const ERFINV_TAIL: Option<&'static [Self]> = Some(ERFINV_TAIL_F64);
@@ -164,10 +164,10 @@ impl ErrorFunction for f64 {
 /// `1 / sqrt(2 pi)`.
 const FRAC_1_SQRT_TAU: f64 = 0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
 
-/// `erf x` for `|x| <= 1`.
+/// `erf x` for `|x| <= 1`, in f64.
 #[inline(always)]
-fn erf_centre<T: Kernel>(x: T) -> T {
-    x.mul_add(polynomial(x * x, T::Precision::ERF), x)
+fn erf_centre<T: Kernel<Precision = f64>>(x: T) -> T {
+    x.mul_add(polynomial(x * x, ERF_F64), x)
 }
 
 /// `erfc a` for `a >= 3/4`, in f64.

@@ -64,11 +64,16 @@ impl Report {
         }
     }
 
-    /// Adds everything that was reported to another, under `prefix/`.
-    pub(super) fn merge_part(&mut self, prefix: &str, part: &Self) {
+    /// Adds everything that was reported to another, under `prefix/`, or returns a name that has a value already.
+    pub(super) fn merge_part(&mut self, prefix: &str, part: &Self) -> Result<(), String> {
         for (name, mean) in &part.0 {
-            self.include(format!("{prefix}/{name}"), *mean);
+            let name = format!("{prefix}/{name}");
+            if self.0.contains_key(&name) {
+                return Err(name);
+            }
+            self.include(name, *mean);
         }
+        Ok(())
     }
 }
 
@@ -376,8 +381,10 @@ mod tests {
             (other.get("loss"), other.get("a/b")),
             (Some(2.0), Some(7.0))
         );
-        other.merge_part("test", &report);
+        assert_eq!(other.merge_part("test", &report), Ok(()));
         assert_eq!(other.get("test/loss"), Some(2.0));
+        let twice = other.merge_part("test", &report);
+        assert_eq!(twice, Err("test/loss".to_owned()));
         assert_eq!(other.get("nothing"), None);
         other.add("loss", f64::NAN, 0.0);
         assert_eq!(other.get("loss"), Some(2.0));

@@ -47,6 +47,27 @@ fn evaluation_is_a_mean_over_all_examples() {
 }
 
 #[test]
+fn values_of_two_evaluators_are_not_pooled() {
+    let exact = |w: &Variable, (x, _): &(Array, Array), _: &mut Step<'_>| w * x.mean(..);
+    let mut trainer = still()
+        .extend(Evaluator::new("test", Points::new(8, 4), exact))
+        .extend(Evaluator::new("test", Points::new(4, 4), exact));
+    let message = trainer
+        .run()
+        .expect_err("one name, two data sets")
+        .to_string();
+    assert!(message.contains("test/loss"), "{message}");
+
+    let twice = |w: &Variable, (x, _): &(Array, Array), step: &mut Step<'_>| {
+        step.report("loss", 1.0);
+        w * x.mean(..)
+    };
+    let mut trainer = still().extend(Evaluator::new("test", Points::new(8, 4), twice));
+    let message = trainer.run().expect_err("two losses").to_string();
+    assert!(message.contains("`test`"), "{message}");
+}
+
+#[test]
 fn evaluating_does_not_change_training() {
     let make = || {
         Trainer::new(Net::new(0), Points::new(60, 20), Adam::new(0.01), loss)

@@ -3,12 +3,15 @@
 use std::path::Path;
 
 use super::Goal;
+use super::watched::Watched;
 use crate::links::Chain;
 use crate::serializers::{State, StateError, save_npz};
 use crate::training::{BoxError, Entry, Extension, Session};
 
 /// An extension that writes the model to a file in the folder whenever a logged value is better
 /// than all before: parameters and buffers, to be loaded by [`Chain::load_state`].
+///
+/// A line without the value is not counted; if no line has had it so far, a printed line says so once.
 ///
 /// Snapshots contain the best model, too: when training is resumed, the file is written again as it
 /// was then.
@@ -21,7 +24,7 @@ use crate::training::{BoxError, Entry, Extension, Session};
 #[derive(Debug)]
 pub struct KeepBest {
     file: String,
-    value: String,
+    value: Watched,
     goal: Goal,
     best: Option<(f64, State)>,
 }
@@ -32,7 +35,7 @@ impl KeepBest {
     pub fn new(file: impl Into<String>, value: impl Into<String>, goal: Goal) -> Self {
         Self {
             file: file.into(),
-            value: value.into(),
+            value: Watched::new(value),
             goal,
             best: None,
         }
@@ -70,7 +73,7 @@ impl<M: Chain> Extension<M> for KeepBest {
     }
 
     fn logged(&mut self, entry: &Entry, session: &mut Session<'_, M>) -> Result<(), BoxError> {
-        if let Some(value) = entry.get(&self.value)
+        if let Some(value) = self.value.value("keep_best", entry, session)
             && self.goal.is_better(value, self.best_value(), 0.0)
         {
             self.best = Some((value, session.model().state()));

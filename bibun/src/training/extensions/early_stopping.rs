@@ -1,11 +1,14 @@
 //! Stopping when a value stops improving.
 
 use super::Goal;
+use super::watched::Watched;
 use crate::serializers::{State, StateError};
 use crate::training::{BoxError, Entry, Extension, Session};
 
 /// An extension that stops the training when a logged value has not improved for a number of lines
 /// of the log.
+///
+/// A line without the value is not counted; if no line has had it so far, a printed line says so once.
 ///
 /// Source: Prechelt, "Early stopping, but when?", in: Neural networks: tricks of the trade, 1998.
 ///
@@ -16,7 +19,7 @@ use crate::training::{BoxError, Entry, Extension, Session};
 /// ```
 #[derive(Debug)]
 pub struct EarlyStopping {
-    value: String,
+    value: Watched,
     goal: Goal,
     patience: u64,
     margin: f64,
@@ -29,7 +32,7 @@ impl EarlyStopping {
     /// lines.
     pub fn new(value: impl Into<String>, goal: Goal) -> Self {
         Self {
-            value: value.into(),
+            value: Watched::new(value),
             goal,
             patience: 3,
             margin: 0.0,
@@ -61,8 +64,7 @@ impl<M> Extension<M> for EarlyStopping {
     }
 
     fn logged(&mut self, entry: &Entry, session: &mut Session<'_, M>) -> Result<(), BoxError> {
-        // A line without the value is not counted.
-        let Some(value) = entry.get(&self.value) else {
+        let Some(value) = self.value.value("early_stopping", entry, session) else {
             return Ok(());
         };
         if self.goal.is_better(value, self.best, self.margin) {
@@ -79,7 +81,8 @@ impl<M> Extension<M> for EarlyStopping {
             } = self;
             let times = if *waited == 1 { "line" } else { "lines" };
             session.stop(format!(
-                "{value} has not got better than {best:.6} for {waited} {times} of the log"
+                "{} has not got better than {best:.6} for {waited} {times} of the log",
+                value.name()
             ));
         }
         Ok(())

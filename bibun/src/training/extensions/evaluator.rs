@@ -15,7 +15,8 @@ use crate::variable::Variable;
 /// prefix: `test/loss`, `test/accuracy`.
 ///
 /// The function may be the same as in training. Means are over all examples. The random numbers of
-/// a batch are the same in each evaluation.
+/// a batch are the same in each evaluation. If a value of this name was reported in the same step, by another
+/// evaluator for example, the training ends with an error.
 pub struct Evaluator<S, F> {
     name: String,
     source: S,
@@ -73,9 +74,10 @@ where
     }
 
     fn run(&mut self, session: &mut Session<'_, M>) -> Result<(), BoxError> {
-        let mut report = Report::default();
+        let mut whole = Report::default();
         for (i, batch) in self.source.once().enumerate() {
             let (batch, examples) = batch?;
+            let mut report = Report::default();
             let mut step = Step {
                 report: &mut report,
                 random: Generator::new(0).split(i as u64),
@@ -87,9 +89,23 @@ where
                 traced: None,
             };
             let loss = eval_mode(|| no_grad(|| (self.loss)(session.model(), &batch, &mut step)));
+            if step.report.get("loss").is_some() {
+                let name = &self.name;
+                return Err(format!(
+                    "the evaluator `{name}` reports what its function returns as `loss`; use another name"
+                )
+                .into());
+            }
             step.report("loss", loss.item());
+            whole.merge(&report);
         }
-        session.report().merge_part(&self.name, &report);
-        Ok(())
+        match session.report().merge_part(&self.name, &whole) {
+            Ok(()) => Ok(()),
+            Err(name) => Err(format!(
+                "`{name}` was reported before the evaluator `{}` did; give evaluators different names",
+                self.name
+            )
+            .into()),
+        }
     }
 }

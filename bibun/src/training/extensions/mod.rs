@@ -14,6 +14,7 @@ mod print_report;
 mod progress_bar;
 #[cfg(feature = "tensorboard")]
 mod tensorboard;
+mod watched;
 
 pub use best::KeepBest;
 pub use callback::Callback;

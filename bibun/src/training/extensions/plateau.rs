@@ -1,11 +1,14 @@
 //! A lower learning rate when a value stops improving.
 
+use super::watched::Watched;
 use crate::optimizers::schedule::ReduceOnPlateau;
 use crate::serializers::{State, StateError, Stateful};
 use crate::training::{BoxError, Entry, Extension, Session};
 
 /// An extension that lowers the learning rate when a logged value has not improved for some lines
 /// of the log, by the rule of [`ReduceOnPlateau`].
+///
+/// A line without the value is not counted; if no line has had it so far, a printed line says so once.
 ///
 /// ```
 /// use bibun::optimizers::schedule::ReduceOnPlateau;
@@ -15,15 +18,17 @@ use crate::training::{BoxError, Entry, Extension, Session};
 /// ```
 #[derive(Debug)]
 pub struct LowerRateOnPlateau {
-    value: String,
+    value: Watched,
     rule: ReduceOnPlateau,
 }
 
 impl LowerRateOnPlateau {
     /// Creates an extension that observes the value of this name.
     pub fn new(value: impl Into<String>, rule: ReduceOnPlateau) -> Self {
-        let value = value.into();
-        Self { value, rule }
+        Self {
+            value: Watched::new(value),
+            rule,
+        }
     }
 }
 
@@ -33,7 +38,7 @@ impl<M> Extension<M> for LowerRateOnPlateau {
     }
 
     fn logged(&mut self, entry: &Entry, session: &mut Session<'_, M>) -> Result<(), BoxError> {
-        if let Some(value) = entry.get(&self.value) {
+        if let Some(value) = self.value.value("lower_rate_on_plateau", entry, session) {
             self.rule.observe(value, session.optimizer());
         }
         Ok(())
