@@ -2,11 +2,12 @@
 
 use bibun::array::{Array, DType, Generator, bf16, s};
 use bibun::functions::{
-    ConvOptions, ConvTransposeOptions, attention_weights, average, batch_normalization,
-    confusion_matrix, conv_transpose2d, conv2d, embedding, gather, huber_loss, layer_normalization,
-    linear, mean_squared_error, one_hot, prelu, select_item, sigmoid_cross_entropy,
-    softmax_cross_entropy, take,
+    ConvOptions, ConvTransposeOptions, UnfoldOptions, attention_weights, average,
+    batch_normalization, confusion_matrix, conv_transpose2d, conv2d, embedding, gather, huber_loss,
+    layer_normalization, linear, mean_squared_error, one_hot, prelu, select_item,
+    sigmoid_cross_entropy, softmax_cross_entropy, take, unfold, var,
 };
+use bibun::linalg::{VectorNorm, corrcoef, cov, vector_norm};
 use bibun::links::{BatchNorm, Chain as _, Linear, Link as _, Mlp};
 use bibun::optimizers::hooks::ClipNorm;
 use bibun::optimizers::{Adam, Optimizer as _, Sgd};
@@ -320,6 +321,59 @@ fn composed_functions_do_not_overflow_on_their_way() {
     Sgd::new(1.0).hook(ClipNorm(1.0)).update(&w);
     let norm = w.cast(DType::F64).square().sum(..).item::<f64>().sqrt();
     assert!((norm - 1.0).abs() < 1e-3, "{norm}");
+}
+
+/// The values of a function in every 16-bit dtype, against those in f64 of the same numbers.
+fn close_to_wide(f: impl Fn(&Variable) -> Variable, x: &[f64], shape: &[usize], tolerance: f64) {
+    for dtype in HALVES {
+        let x = Array::from_vec(x.to_vec(), shape).cast(dtype);
+        let [narrow, wide] = [dtype, DType::F64].map(|dtype| f(&Variable::constant(x.cast(dtype))));
+        assert_eq!(narrow.dtype(), dtype);
+        let apart = distance(&narrow.array(), &wide.array());
+        assert!(apart < tolerance, "{dtype}: {apart}, {narrow:?} {wide:?}");
+    }
+}
+
+#[test]
+fn sums_and_products_of_halves_inside_of_functions_are_wide() {
+    let data = [100.0, 200.0, 400.0, 300.0, 200.0, 100.0, 300.0, 500.0];
+    for scale in [1.0, 1e-5] {
+        let data = data.map(|x| x * scale);
+        close_to_wide(|x| corrcoef(x), &data, &[2, 4], 0.01);
+    }
+    close_to_wide(|x| cov(x, 1), &data, &[2, 4], 0.01);
+    // Two thousand windows overlap in the middle.
+    let ones = vec![1.0; 3000];
+    let unfolded = |x: &Variable| unfold(x, [1, 1000], UnfoldOptions::new()).sum(..) * 1e-3;
+    close_to_wide(|x| grad(unfolded, x), &ones, &[1, 1, 1, 3000], 0.01);
+    // The mean is not a number of 8 bits.
+    let odd: Vec<f64> = (0..4000)
+        .map(|i| (0.7 * f64::from(i)).sin() + 30.0)
+        .collect();
+    let along: Vec<f64> = (0..4000).map(|i| 0.001 * f64::from(i)).collect();
+    let slope = |x: &Variable| {
+        let along = Variable::constant(Array::from(along.clone()).cast(x.dtype()));
+        jvp(|x| var(x, .., 0), x, &along).1.expand_dims(0)
+    };
+    close_to_wide(slope, &odd, &[4000], 0.05);
+    let gradient = |x: &Variable| grad(|x| var(x, 0, 0), x);
+    close_to_wide(gradient, &[400.0, 500.0, 600.0], &[3], 0.01);
+    for p in [3.0, 0.5, -1.0, -2.0] {
+        for scale in [1.0, 1e-5] {
+            let x = [100.0, 200.0, 300.0].map(|x| x * scale);
+            let norm = |x: &Variable| vector_norm(x, VectorNorm::P(p), 0).expand_dims(0);
+            close_to_wide(norm, &x, &[3], 0.01);
+            close_to_wide(|x| grad(|x| norm(x).sum(..), x), &x, &[3], 0.02);
+        }
+    }
+}
+
+#[test]
+fn a_half_model_is_one_when_it_is_evaluated() {
+    let norm = BatchNorm::builder(2).dtype(DType::F16).build();
+    let x = Variable::constant(normal(&[4, 2], DType::F16));
+    assert_eq!(norm.forward(&x).dtype(), DType::F16);
+    assert_eq!(eval_mode(|| norm.forward(&x)).dtype(), DType::F16);
 }
 
 #[test]

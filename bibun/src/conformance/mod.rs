@@ -8,6 +8,7 @@ mod costs;
 mod device;
 mod draw;
 mod edges;
+mod misfits;
 mod sample;
 mod wrong;
 
@@ -112,6 +113,11 @@ tests! {
     repetition,
     kept_values,
     derived_derivatives,
+}
+
+#[test]
+fn misfits() {
+    every_sample(misfits::misfits_are_computed_or_refused);
 }
 
 // Programs are for the CPU.

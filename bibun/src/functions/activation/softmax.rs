@@ -14,7 +14,7 @@ use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::families::{element_function, method};
 use crate::functions::fused::fused;
-use crate::functions::{broadcast_to, sum, to_float};
+use crate::functions::{broadcast_to, sum, to_float, to_float_of};
 use crate::variable::Variable;
 
 /// Computes the softmax along an axis, `yᵢ = exp xᵢ / Σⱼ exp xⱼ`, from the differences to the
@@ -147,7 +147,7 @@ impl Softmax {
     #[track_caller]
     fn of(name: &'static str, x: Variable, axis: isize) -> Variable {
         let axis = normalize_axis(name, axis, x.rank());
-        let [y] = crate::apply(Self { name, axis }, [to_float(x)]);
+        let [y] = crate::apply(Self { name, axis }, [to_float_of(name, x)]);
         y
     }
 

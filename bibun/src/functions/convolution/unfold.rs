@@ -283,6 +283,10 @@ impl LinearRule for Fold {
         false
     }
 
+    fn in_accumulator(&self) -> bool {
+        true
+    }
+
     fn forward(&self, x: Array) -> Array {
         let patches = &self.0;
         let [n, depth, _] = x.shape().dims::<3>().expect("checked by the shape rule");

@@ -25,6 +25,11 @@ pub(crate) trait LinearRule: Clone + fmt::Debug + Send + Sync + 'static {
     /// Computes the value.
     fn forward(&self, x: Array) -> Array;
 
+    /// Returns whether `forward` gets 16-bit floats as `f32`; see [`Function::in_accumulator`]. Defaults to `false`.
+    fn in_accumulator(&self) -> bool {
+        false
+    }
+
     /// Applies the transposed map (of complex numbers: its conjugate) to a cotangent, given the spec of
     /// the input.
     fn transpose(&self, x: &Spec, gy: Variable) -> Variable;
@@ -97,6 +102,10 @@ impl<R: LinearRule> Function for Linear<R> {
 
     fn forward(&self, [x]: [Array; 1]) -> [Array; 1] {
         [self.0.forward(x)]
+    }
+
+    fn in_accumulator(&self) -> bool {
+        self.0.in_accumulator()
     }
 
     fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 1] {

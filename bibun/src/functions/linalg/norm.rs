@@ -8,8 +8,8 @@ use super::svd::checked_values;
 use crate::call::composite;
 use crate::error::{Error, raise};
 use crate::functions::{
-    abs, cast, expand_dims, is_nan, logical_and, max, min, norm as length, not_equal, permute, pow,
-    sum, to_differentiable, where_,
+    abs, cast, expand_dims, in_accumulator, is_nan, max, min, norm as length, norm_of_order,
+    not_equal, permute, sum, to_differentiable, where_,
 };
 use crate::variable::Variable;
 
@@ -70,7 +70,8 @@ pub enum MatrixNorm {
 pub fn vector_norm(x: impl Into<Variable>, order: VectorNorm, axes: impl Into<Axes>) -> Variable {
     let _whole = composite("vector_norm");
     let (x, axes) = (to_differentiable(x.into()), axes.into());
-    axes.resolve("vector_norm", x.rank());
+    let (own, _) = axes.resolve("vector_norm", x.rank());
+    let is_empty = own.iter().any(|&axis| x.shape()[axis] == 0);
     match order {
         VectorNorm::Inf | VectorNorm::P(f64::INFINITY) => max(abs(x), axes),
         VectorNorm::NegInf | VectorNorm::P(f64::NEG_INFINITY) => min(abs(x), axes),
@@ -84,17 +85,11 @@ pub fn vector_norm(x: impl Into<Variable>, order: VectorNorm, axes: impl Into<Ax
             let what = format!("p is {p}; it must be a number that is not 0");
             raise(Error::argument("vector_norm", what))
         }
-        VectorNorm::P(p) => {
-            let x = abs(x);
-            // Powers of zeros have no derivative, nor has the root of zero.
-            let is_some = not_equal(&x, 0.0);
-            let powers = pow(where_(&is_some, x, 1.0), p);
-            let powers = where_(is_some, powers, if p > 0.0 { 0.0 } else { f64::INFINITY });
-            let total = sum(powers, axes);
-            let is_inside = logical_and(not_equal(&total, 0.0), not_equal(&total, f64::INFINITY));
-            let root = pow(where_(&is_inside, &total, 1.0), 1.0 / p);
-            where_(is_inside, root, pow(total.detach(), 1.0 / p))
+        // Of nothing: the sum of no powers, and its root.
+        VectorNorm::P(p) if is_empty => {
+            sum(abs(x), axes) + if p > 0.0 { 0.0 } else { f64::INFINITY }
         }
+        VectorNorm::P(p) => in_accumulator(abs(x), |size| norm_of_order(size, p, axes)),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::call::composite;
 use crate::error::{Error, mismatch, raise};
 use crate::functions::{
     broadcast_to, clip, complex, concat, conj, constant_beside, diagonal, expand_dims, imag,
-    matmul, mean, moveaxis, ones_like, pad, pow, real, reshape, slice, sqrt, stack,
+    in_accumulator, matmul, mean, moveaxis, ones_like, pad, pow, real, reshape, slice, sqrt, stack,
     to_differentiable, to_number,
 };
 use crate::variable::Variable;
@@ -300,12 +300,13 @@ pub fn vander(x: impl Into<Variable>, n: usize, increasing: bool) -> Variable {
 #[track_caller]
 pub fn cov(x: impl Into<Variable>, correction: usize) -> Variable {
     let _whole = composite("cov");
-    covariances("cov", x.into(), correction)
+    in_accumulator(to_differentiable(x.into()), |x| {
+        covariances("cov", x, correction)
+    })
 }
 
 #[track_caller]
 fn covariances(function: &'static str, x: Variable, correction: usize) -> Variable {
-    let x = to_differentiable(x);
     let [_, count] = expect_matrices(function, &x);
     let apart = &x - mean(&x, keep_dims(-1));
     matmul(&apart, t(conj(&apart))) / count.saturating_sub(correction) as f64
@@ -330,14 +331,16 @@ fn covariances(function: &'static str, x: Variable, correction: usize) -> Variab
 #[track_caller]
 pub fn corrcoef(x: impl Into<Variable>) -> Variable {
     let _whole = composite("corrcoef");
-    let covariance = covariances("corrcoef", x.into(), 0);
-    let deviations = sqrt(real(diagonal(&covariance, 0, [-2, -1])));
-    let y = covariance / expand_dims(&deviations, -1) / expand_dims(deviations, -2);
-    let clipped = |part| clip(part, -1.0, 1.0);
-    match y.dtype().is_complex() {
-        true => complex(clipped(real(&y)), clipped(imag(y))),
-        false => clipped(y),
-    }
+    in_accumulator(to_differentiable(x.into()), |x| {
+        let covariance = covariances("corrcoef", x, 0);
+        let deviations = sqrt(real(diagonal(&covariance, 0, [-2, -1])));
+        let y = covariance / expand_dims(&deviations, -1) / expand_dims(deviations, -2);
+        let clipped = |part| clip(part, -1.0, 1.0);
+        match y.dtype().is_complex() {
+            true => complex(clipped(real(&y)), clipped(imag(y))),
+            false => clipped(y),
+        }
+    })
 }
 
 #[cfg(test)]

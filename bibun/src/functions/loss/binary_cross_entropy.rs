@@ -7,7 +7,7 @@ use super::options::options;
 use crate::call::composite;
 use crate::functions::families::{call, element_function};
 use crate::functions::operand::MUST_BROADCAST;
-use crate::functions::{Reduction, broadcast_to, cast, not_equal, to_float, to_indices, where_};
+use crate::functions::{Reduction, broadcast_to, cast, not_equal, to_float_of, to_indices, where_};
 use crate::variable::Variable;
 
 options! {
@@ -98,7 +98,10 @@ pub(super) fn of_answers(
     losses: impl FnOnce([Variable; 2]) -> Variable,
     weighted: impl FnOnce([Variable; 3]) -> Variable,
 ) -> Variable {
-    let [x, t] = alike(function, [("x", to_float(x)), ("t", to_indices(t))]);
+    let [x, t] = alike(
+        function,
+        [("x", to_float_of(function, x)), ("t", to_indices(t))],
+    );
     let counted = (t.dtype() == DType::I64).then(|| not_equal(&t, -1));
     let t = cast(t, x.dtype());
     let factor = |name, weight: &Option<Variable>| {

@@ -188,7 +188,12 @@ fn slopes(x: Variable, spacing: Operand, axis: isize, edge_order: usize) -> Vari
         &before / (&before + behind)
     });
     let inside = match &share {
-        None => (&left + &right) * 0.5,
+        // The element itself is not read: it may be large or not finite.
+        None => {
+            let [before, behind] =
+                [(0, size - 2), (2, size)].map(|(start, stop)| part(&x, axis, start, stop));
+            (behind - before) / (&spacing * 2.0)
+        }
         Some(_) => {
             let [before, behind] = pairs(&distances);
             (&left * &behind + &right * &before) / (before + behind)
@@ -442,6 +447,14 @@ mod tests {
     use super::*;
     use crate::attempt;
     use bibun_array::{Array, DType};
+
+    #[test]
+    fn the_slope_between_neighbours_does_not_read_the_element_itself() {
+        for middle in [1e20, f64::NAN, f64::INFINITY] {
+            let slopes = gradient(Variable::new([0.0, middle, 1.0]), 1.0, 0);
+            assert_eq!(slopes.to_vec::<f64>()[1], 0.5);
+        }
+    }
 
     #[test]
     fn short_axes() {

@@ -7,8 +7,8 @@ use crate::error::{Error, mismatch, raise};
 use crate::functions::families::method;
 use crate::functions::operand::MUST_BROADCAST;
 use crate::functions::{
-    Operand, abs, cast, expand_dims, float_of, max, multiply, norm, not_equal, pow, subtract, sum,
-    where_,
+    Operand, abs, cast, expand_dims, float_of, logical_and, max, min, multiply, norm, not_equal,
+    pow, subtract, sum, where_,
 };
 use crate::variable::Variable;
 
@@ -151,19 +151,29 @@ fn distance(function: &'static str, [a, b]: [Variable; 2], p: f64) -> Variable {
     } else if p == f64::INFINITY {
         max(abs(difference), axis())
     } else {
-        // Relative to the largest, so that no power overflows; equal elements are replaced, so that
-        // their powers have no infinite derivatives.
-        let size = abs(difference);
-        let largest = max(&size, keep_dims(-1)).detach();
-        let nothing = largest.equal(0.0);
-        let largest = where_(&nothing, 1.0, largest);
-        let equal = size.equal(0.0);
-        let powers = pow(where_(&equal, 1.0, size) / &largest, p);
-        let total = sum(where_(equal, 0.0, powers), keep_dims(-1));
-        let root = pow(where_(&nothing, 1.0, total), 1.0 / p);
-        sum(where_(nothing, 0.0, multiply(root, largest)), axis())
+        norm_of_order(abs(difference), p, axis())
     };
     cast(y, dtype)
+}
+
+/// Computes `(Σ sizeᵖ)^(1/p)` over axes, of sizes that are not negative and an order that is neither 0 nor infinite.
+/// There must be elements. An infinite or zero result is the element that makes it so, with its gradient.
+pub(crate) fn norm_of_order(size: Variable, p: f64, axes: Axes) -> Variable {
+    // Relative to the element that counts most, so that no power overflows.
+    let kept = keep_dims(axes.clone());
+    let most = if p > 0.0 {
+        max(&size, kept.clone())
+    } else {
+        min(&size, kept.clone())
+    };
+    let is_plain = logical_and(most.greater(0.0), most.less(f64::INFINITY));
+    let scale = where_(&is_plain, &most, 1.0).detach();
+    // Zeros are replaced, so that their powers have no infinite derivatives.
+    let is_counted = logical_and(&is_plain, size.greater(0.0));
+    let powers = pow(where_(&is_counted, size, 1.0) / &scale, p);
+    let total = sum(where_(is_counted, powers, 0.0), kept);
+    let root = pow(where_(&is_plain, total, 1.0), 1.0 / p);
+    sum(where_(is_plain, multiply(root, scale), most), axes)
 }
 
 #[cfg(test)]
@@ -288,6 +298,19 @@ mod tests {
                 [0.0, 0.0]
             );
         }
+    }
+
+    #[test]
+    fn an_infinite_difference_is_the_distance() {
+        let a = Variable::new([f64::INFINITY, 0.0]);
+        for p in [0.5, 1.0, 1.5, 2.0, 3.0, f64::INFINITY] {
+            let far = |a: &Variable| pairwise_distance(a, [0.0, 1.0], p);
+            assert_eq!(far(&a).item::<f64>(), f64::INFINITY, "{p}");
+        }
+        let slopes = grad(|a| pairwise_distance(a, [0.0, 1.0], 3.0), &a);
+        assert_eq!(slopes.to_vec::<f64>(), [1.0, 0.0]);
+        let nan = pairwise_distance(Variable::new([f64::NAN, 0.0]), [0.0, 1.0], 3.0);
+        assert!(nan.item::<f64>().is_nan());
     }
 
     #[test]

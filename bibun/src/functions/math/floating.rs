@@ -11,7 +11,7 @@ use crate::functions::families::{
     Discrete, DiscreteRule, binary, call, element_function, function_type, method,
 };
 use crate::functions::{
-    Operand, cast, exp2, less, maximum, minimum, multiply, to_float, to_number,
+    Operand, cast, exp2, less, maximum, minimum, multiply, to_float, to_float_of, to_number,
 };
 use crate::variable::Variable;
 
@@ -172,7 +172,7 @@ method!(nan_to_num);
 pub fn nan_to_num_with(x: impl Into<Variable>, nan: f64, above: f64, below: f64) -> Variable {
     let x = x.into();
     if x.dtype().is_complex() {
-        return to_float(x);
+        return to_float_of("nan_to_num", x);
     }
     match x.dtype().is_float() {
         true => call(NanToNum::function(), &[nan, above, below], [x]),

@@ -10,7 +10,7 @@ use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::families::{call, method};
 use crate::functions::fused::fused;
 use crate::functions::{
-    ShiftedExp, cast, equal, reshape, shift_over, shifted_exp, sum, to_float, where_,
+    ShiftedExp, cast, equal, reshape, shift_over, shifted_exp, sum, to_float_of, where_,
 };
 use crate::variable::Variable;
 
@@ -33,7 +33,7 @@ use crate::variable::Variable;
 /// ```
 #[track_caller]
 pub fn logsumexp(x: impl Into<Variable>, axes: impl Into<Axes>) -> Variable {
-    let x = to_float(x.into());
+    let x = to_float_of("logsumexp", x.into());
     let over = Over::new("logsumexp", &axes.into(), &x);
     let [y, _, _] = crate::apply(LogSumExp { over }, [x]);
     y

@@ -12,7 +12,7 @@ use crate::functions::families::{Discrete, DiscreteRule, method};
 use crate::functions::{
     Operand, argmax, argsort, cast, ceil, concat, constant_beside, cummax, equal, expand_dims,
     floor, full_like, gather, is_finite, is_nan, logical_and, logical_not, maximum, minimum,
-    moveaxis, not_equal, permute, remainder, reshape, round, sort, sum, to_float, where_,
+    moveaxis, not_equal, permute, remainder, reshape, round, sort, sum, to_float_of, where_,
     zeros_like,
 };
 use crate::variable::Variable;
@@ -292,8 +292,8 @@ fn quantiles(
     without_nan: bool,
     method: QuantileMethod,
 ) -> Variable {
-    let x = to_float(x);
-    let q = to_float(q.beside(DType::F64));
+    let x = to_float_of(function, x);
+    let q = to_float_of(function, q.beside(DType::F64));
     if q.rank() > 1 {
         mismatch(
             function,

@@ -6,7 +6,7 @@ use crate::call::composite;
 use crate::functions::families::{
     binary, call, call_with, element_function, function_type, method, unary,
 };
-use crate::functions::{Bound, imag, real, to_float, to_number};
+use crate::functions::{Bound, imag, real, to_float_of, to_number};
 use crate::variable::Variable;
 
 unary! {
@@ -162,7 +162,7 @@ pub fn clip(x: impl Into<Variable>, low: impl Into<Bound>, high: impl Into<Bound
     }
     let low = low.or(f64::NEG_INFINITY);
     let high = high.or(f64::INFINITY);
-    let x = to_float(x);
+    let x = to_float_of("clip", x);
     let names = ["low", "high"];
     call_with("clip", Clip::function(), x, names, [low, high])
 }

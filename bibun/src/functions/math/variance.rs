@@ -11,7 +11,7 @@ use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::families::{Linear, LinearRule, method};
 use crate::functions::fused::fused;
-use crate::functions::{in_accumulator, reshape, sum, to_float};
+use crate::functions::{cast, in_accumulator, reshape, sum, to_float, to_float_of};
 use crate::variable::Variable;
 
 /// Computes the variance over axes, `Σ (x - mean)² / (n - ddof)`. With `ddof` 0 it is that of the
@@ -33,7 +33,7 @@ use crate::variable::Variable;
 /// ```
 #[track_caller]
 pub fn var(x: impl Into<Variable>, axes: impl Into<Axes>, ddof: impl Into<f64>) -> Variable {
-    let (x, axes) = (to_float(x.into()), axes.into());
+    let (x, axes) = (to_float_of("var", x.into()), axes.into());
     let rule = Variance {
         degrees: degrees_of_freedom("var", &x, &axes, ddof.into()),
         over: Over::new("var", &axes, &x),
@@ -122,7 +122,10 @@ impl Function for Variance {
     fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 1] {
         fused(self.clone(), [cx.input(0), gy], |own, [x, gy]| {
             let gy = reshape(gy, own.over.aligned(&x.shape()));
-            [own.slopes(x) * gy]
+            [in_accumulator(x, |x| {
+                let gy = cast(gy, x.dtype());
+                own.slopes(x) * gy
+            })]
         })
         .map(Some)
     }
@@ -130,7 +133,10 @@ impl Function for Variance {
     fn jvp(&self, cx: &Context<'_>, [dx]: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
         [dx.map(|dx| {
             let [dy] = fused(self.clone(), [cx.input(0), dx], |own, [x, dx]| {
-                [sum(own.slopes(x) * dx, own.over.axes())]
+                [in_accumulator(x, |x| {
+                    let dx = cast(dx, x.dtype());
+                    sum(own.slopes(x) * dx, own.over.axes())
+                })]
             });
             dy
         })]
@@ -164,6 +170,9 @@ struct Centred(Over);
 impl LinearRule for Centred {
     fn name(&self) -> &'static str {
         "centred"
+    }
+    fn in_accumulator(&self) -> bool {
+        true
     }
     fn forward(&self, x: Array) -> Array {
         let over = || self.0.kept_axes();

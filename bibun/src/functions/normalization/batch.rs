@@ -9,7 +9,7 @@ use crate::error::mismatch;
 use crate::function::Spec;
 use crate::functions::OptionalVariable;
 use crate::functions::products::reshaped;
-use crate::functions::{rsqrt, to_accumulator};
+use crate::functions::{cast, float_of, rsqrt, to_accumulator};
 use crate::variable::Variable;
 
 /// Normalizes each channel over the batch, `y = gamma (x - mean) / √(variance + epsilon) + beta`
@@ -85,7 +85,7 @@ pub fn batch_normalization_with_statistics(
 /// examples, so that examples are independent of each other.
 ///
 /// Shapes: x `[n, c, d..]`, gamma and beta, if any, mean and variance `[c]` → the shape of x.
-/// Types: floats, promoted.
+/// Types: floats; integers give f64. x, gamma and beta are promoted, the mean and the variance may have more precision.
 /// Gradient: to all five.
 ///
 /// # Panics
@@ -138,8 +138,9 @@ pub fn fixed_batch_normalization(
         Some(beta) => beta + shift,
         None => shift,
     };
+    let dtype = float_of(x.dtype(), gamma.get().into_iter().chain(beta.get()));
     let scaling = Scaling::of(function, &x, &[1], [Some(&scale), Some(&shift)]);
-    scaling.apply(to_accumulator(x))
+    cast(scaling.apply(to_accumulator(x)), dtype)
 }
 
 #[track_caller]

@@ -4,7 +4,7 @@ use bibun_array::Number;
 use bibun_array::math::Special as Function;
 
 use crate::functions::families::{call, element_function, unary};
-use crate::functions::to_float;
+use crate::functions::to_float_of;
 use crate::variable::Variable;
 
 unary! {
@@ -70,7 +70,11 @@ unary! {
 /// ```
 #[track_caller]
 pub fn expn(n: u32, x: impl Into<Variable>) -> Variable {
-    call(OfOrder::function(), &[f64::from(n)], [to_float(x.into())])
+    call(
+        OfOrder::function(),
+        &[f64::from(n)],
+        [to_float_of("expn", x.into())],
+    )
 }
 
 impl Variable {

@@ -4,7 +4,7 @@ use bibun_array::Number;
 use bibun_array::math::Special as Function;
 
 use crate::functions::families::{binary, binary_function, call, element_function, method, unary};
-use crate::functions::{Operand, to_float};
+use crate::functions::{Operand, to_float_of};
 use crate::variable::Variable;
 
 unary! {
@@ -70,7 +70,7 @@ unary! {
 /// ```
 #[track_caller]
 pub fn polygamma(n: u32, x: impl Into<Variable>) -> Variable {
-    let x = to_float(x.into());
+    let x = to_float_of("polygamma", x.into());
     match n {
         0 => call(Digamma::function(), &[], [x]),
         _ => call(OfOrder::function(), &[f64::from(n)], [x]),

@@ -7,7 +7,7 @@ use super::{Combine, Picking};
 use crate::call::composite;
 use crate::error::mismatch;
 use crate::functions::families::method;
-use crate::functions::{Operand, add_at, broadcast_to, cast, reshape, to_float, to_indices};
+use crate::functions::{Operand, add_at, broadcast_to, cast, reshape, to_float_of, to_indices};
 use crate::variable::Variable;
 
 /// Returns x with `value`, broadcast, in the place of the slices that [`take`](crate::functions::take)
@@ -235,7 +235,7 @@ fn segments(
     }
     let x = match combine {
         Combine::Sum | Combine::Product if !spec.dtype.is_float() => cast(x, DType::I64),
-        Combine::Mean => to_float(x),
+        Combine::Mean => to_float_of(function, x),
         _ => x,
     };
     let shape = spec.shape.replaced(0, count).addressable(function);

@@ -10,7 +10,7 @@ use super::scatter::Writing;
 use crate::call::composite;
 use crate::functions::families::method;
 use crate::functions::{
-    Operand, add_at, cast, maximum, minimum, multiply, permute, reshape, slice, take, to_float,
+    Operand, add_at, cast, maximum, minimum, multiply, permute, reshape, slice, take, to_float_of,
     where_,
 };
 use crate::variable::Variable;
@@ -286,7 +286,7 @@ fn masked(
         Combine::Replace => value,
         Combine::Sum => &x + value,
         Combine::Product => multiply(&x, value),
-        Combine::Mean => (to_float(x.clone()) + to_float(value)) / 2.0,
+        Combine::Mean => (to_float_of(function, x.clone()) + to_float_of(function, value)) / 2.0,
         Combine::Max => maximum(&x, value),
         Combine::Min => minimum(&x, value),
     };
