@@ -559,6 +559,11 @@ impl Variable {
         self.home().key()
     }
 
+    /// Returns whether this is the only Variable of its leaf, so that no model has it.
+    pub(crate) fn is_held_alone(&self) -> bool {
+        matches!(&self.0, Kind::Leaf(owner) if Arc::strong_count(owner) == 1)
+    }
+
     /// Returns a key that is unique to this Variable as long as it lives, constants included.
     pub(crate) fn identity(&self) -> Key {
         let constant = |value: &Value| (std::ptr::from_ref(value).addr(), u32::MAX);

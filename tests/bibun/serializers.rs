@@ -13,7 +13,7 @@ use bibun::serializers::{
     LoadOptions, Names, State, StateError, Value, load_npz, load_safetensors, load_snapshot,
     save_npz, save_safetensors, save_snapshot,
 };
-use bibun::{Variable, eval_mode};
+use bibun::{Variable, attempt, eval_mode};
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -673,6 +673,27 @@ fn files_for_torch() {
     texts.insert("x", Array::from([[0.5, 1.5]]));
     texts.insert("b", "2");
     save_safetensors(folder.join("texts.safetensors"), &texts).expect("saved");
+}
+
+#[test]
+fn two_values_do_not_get_one_name_of_another_library() {
+    #[derive(Chain)]
+    struct Both {
+        weight: Variable,
+        gamma: Variable,
+    }
+    let both = Both {
+        weight: Variable::new([1.0]),
+        gamma: Variable::new([2.0]),
+    };
+    let error = attempt(|| both.state().named(Names::PyTorch)).expect_err("`weight` twice");
+    assert!(error.to_string().contains("`weight`"), "{error}");
+    assert_eq!(both.state().named(Names::Chainer).len(), 2);
+    let mut state = State::new();
+    state.insert("weight", Array::from([3.0]));
+    let options = LoadOptions::new().names(Names::PyTorch);
+    assert!(both.load_state_with(&state, &options).is_err());
+    assert_eq!(both.weight.item::<f64>() + both.gamma.item::<f64>(), 3.0);
 }
 
 #[test]

@@ -13,7 +13,8 @@ use bibun::optimizers::{
 };
 use bibun::serializers::Stateful;
 use bibun::{
-    Tree, Variable, attempt, compile, detect_anomaly, no_grad, per_example, value_and_grad,
+    Tree, Variable, attempt, compile, detect_anomaly, grad, jacobian, no_grad, per_example,
+    value_and_grad,
 };
 
 fn loss_of(net: &Net, x: &Variable, t: &Variable) -> Variable {
@@ -399,6 +400,44 @@ fn memory_of((a, b, c): &(Variable, Variable, Variable)) -> std::collections::BT
 }
 
 #[test]
+fn the_derivative_of_a_step_is_refused_and_not_zero() {
+    fn inner(w: &Variable) -> Variable {
+        (w - 3.0).square()
+    }
+    fn updated(w: &Variable) -> Variable {
+        inner(&Sgd::new(0.1).updated(w, &grad(inner, w)).0)
+    }
+    let minimized = |w: &Variable| Sgd::new(0.1).minimized(w, inner).0;
+    let captured = |a: &Variable| {
+        let w = Variable::new(3.0);
+        let (_, w, _) = Sgd::new(0.1).minimized(&w, |w| (w * a).square());
+        w.square()
+    };
+    let w = Variable::new(0.0);
+    let calls: [&dyn Fn(); 5] = [
+        &|| drop(grad(updated, &w)),
+        &|| drop(grad(minimized, &w)),
+        &|| drop(grad(captured, &Variable::new(2.0))),
+        &|| drop(jacobian(updated, &w)),
+        &|| drop(compile(|w: &Variable| grad(updated, w)).call(&w)),
+    ];
+    for (i, call) in calls.into_iter().enumerate() {
+        let error = attempt(call).expect_err("a derivative").to_string();
+        assert!(error.contains("its gradient would be lost"), "{i}: {error}");
+    }
+    // What is no derivative of a step: a captured constant, one that is detached, and a network beside it.
+    let constant = |w: &Variable| updated(&w.detach()) * w;
+    assert!((grad(constant, &w).item::<f64>() - 5.76).abs() < 1e-12);
+    let beside = |x: &Variable| x * no_grad(|| minimized(x));
+    assert_eq!(grad(beside, &w).item::<f64>(), 9.0);
+    let other = Variable::new(2.0);
+    let (_, moved, _) = Sgd::new(0.1).minimized(&w, |w| (w - &other).square());
+    assert!((moved.item::<f64>() - 0.4).abs() < 1e-12);
+    let penalised = grad(inner, &w) + &w * 0.1;
+    assert!((Sgd::new(0.1).updated(&w, &penalised).0.item::<f64>() - 0.6).abs() < 1e-12);
+}
+
+#[test]
 fn what_a_compiled_step_cannot_do_is_refused() {
     #[track_caller]
     fn refused<A: Tree + Send + Sync + 'static>(
@@ -428,8 +467,9 @@ fn what_a_compiled_step_cannot_do_is_refused() {
         "updated: this optimizer follows the loss",
     );
     let mut several = Adam::new(0.1);
-    for w in [w(), w()] {
-        several.minimize(&w, &mut || loss(&w));
+    let both = [w(), w()];
+    for w in &both {
+        several.minimize(w, &mut || loss(w));
     }
     refused(
         move |(w, adam): &(Variable, Adam)| adam.minimized(w, loss).1,

@@ -402,7 +402,7 @@ impl<D: Dataset> Stateful for DataLoader<D> {
         let Some(position) = within else {
             let what = format!(
                 "is {found}, where no batch of {} examples begins",
-                self.plan.examples
+                self.plan.batch_size
             );
             return Err(StateError::wrong("position", what));
         };

@@ -231,11 +231,11 @@ pub trait Chain: Tree {
     /// then.
     fn load_state_with(&self, state: &State, options: &LoadOptions) -> Result<Loaded, StateError> {
         let mut places = places(self);
-        if let Some(name) = common_name(&places) {
-            return Err(StateError::wrong(
-                name,
-                "is the name of two Variables of the model",
-            ));
+        let own = places.iter().map(|place| place.names.clone());
+        let theirs = places.iter().map(|place| theirs(place, options));
+        if let Some(name) = common_name(own).or_else(|| common_name(theirs)) {
+            let what = "is the name of two Variables of the model";
+            return Err(StateError::wrong(name, what));
         }
         let mut others = Vec::new();
         if let Some(parts) = &options.only {
@@ -421,20 +421,22 @@ fn places<C: Chain + ?Sized>(chain: &C) -> Vec<Place> {
     places
 }
 
-/// Returns a name that several of the places have.
-fn common_name(places: &[Place]) -> Option<&str> {
+/// Returns a name that several places have, of the names of each.
+fn common_name(names: impl Iterator<Item = Vec<String>>) -> Option<String> {
     let mut seen = FxHashMap::default();
-    let names = (places.iter().enumerate())
-        .flat_map(|(at, place)| place.names.iter().map(move |name| (at, &**name)));
-    names
-        .map(|(at, name)| (name, *seen.entry(name).or_insert(at) == at))
-        .find_map(|(name, is_own)| (!is_own).then_some(name))
+    let names = names.enumerate();
+    let mut names = names.flat_map(|(at, own)| own.into_iter().map(move |name| (at, name)));
+    names.find_map(|(at, name)| {
+        let is_own = *seen.entry(name.clone()).or_insert(at) == at;
+        (!is_own).then_some(name)
+    })
 }
 
 /// Checks that names tell the places apart.
 #[track_caller]
 fn expect_names(function: &'static str, places: &[Place]) {
-    if let Some(name) = common_name(places) {
+    let own = places.iter().map(|place| place.names.clone());
+    if let Some(name) = common_name(own) {
         let what = format!(
             "two Variables of the model are named `{name}`, of which a state can have only one; there may be a `/` in \
              a key of a map"

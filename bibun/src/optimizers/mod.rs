@@ -104,9 +104,10 @@ use crate::variable::Variable;
 /// has a gradient or not: no decay applies to it, and when it is unfrozen it continues with the
 /// state that it had. A shared parameter is updated once.
 ///
-/// An optimizer holds the parameters that it has state for, and the names under which it first saw
-/// them. Its [`state`](Stateful::state) uses these names, and can be loaded into an optimizer of
+/// An optimizer holds the parameters that it has state for, and the names that they had in the model at
+/// the last step. Its [`state`](Stateful::state) uses these names, and can be loaded into an optimizer of
 /// the same kind for a model with parameters of the same names, before or after its first update.
+/// Parameters that no model has any more are left out.
 /// Training that resumes from such a state gives the same bits as training that was not
 /// interrupted.
 ///

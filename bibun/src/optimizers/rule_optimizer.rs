@@ -157,8 +157,8 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
 
     /// Adds a group: the parameters whose names satisfy a condition get separate settings, which
     /// are the present common ones after `change`. A parameter belongs to the first group whose
-    /// condition it satisfies, by the name under which the optimizer first saw it; if another parameter of the model has
-    /// taken this name, by the present one.
+    /// condition it satisfies, by the name that it has in the model. (Where parts of a model make steps of their own,
+    /// by the name in what made the first one.)
     ///
     /// ```
     /// use bibun::Variable;
@@ -232,20 +232,36 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
 
     /// Returns a task for each parameter that has a gradient and is not frozen.
     fn tasks(&mut self, model: &dyn Chain) -> Vec<Task> {
-        let mut tasks = Vec::new();
+        if let Some(tasks) = self.tasks_if_named(model, false) {
+            return tasks;
+        }
+        self.slots.settle(model);
+        self.tasks_if_named(model, true)
+            .expect("the names are settled")
+    }
+
+    /// Does the same, or returns `None` if the slots have other names than the parameters.
+    fn tasks_if_named(&mut self, model: &dyn Chain, are_settled: bool) -> Option<Vec<Task>> {
+        let mut tasks = Some(Vec::new());
         let mut number = 0;
         for_each_parameter(model, |name, parameter| {
-            if let Some(gradient) = parameter.grad()
+            if let Some(found) = &mut tasks
+                && let Some(gradient) = parameter.grad()
                 && !parameter.is_frozen()
             {
-                let gradient = gradient.array();
-                let home = home(&gradient, &parameter.array());
-                tasks.push(Task {
-                    slot: self.slots.find::<R, G>(model, name, parameter),
-                    number,
-                    gradient: gradient.to(home),
-                    home,
-                });
+                match self.slots.find::<R, G>(name, parameter, are_settled) {
+                    Some(slot) => {
+                        let gradient = gradient.array();
+                        let home = home(&gradient, &parameter.array());
+                        found.push(Task {
+                            slot,
+                            number,
+                            gradient: gradient.to(home),
+                            home,
+                        });
+                    }
+                    None => tasks = None,
+                }
             }
             number += 1;
         });

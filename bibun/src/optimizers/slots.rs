@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use bibun_array::{Array, Complex, Scalar};
-use indexmap::map::Entry;
 use indexmap::{IndexMap, IndexSet};
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
@@ -20,10 +19,10 @@ use crate::variable::Variable;
 pub(super) struct Slot<const N: usize> {
     /// Holding the parameter also keeps its key from being reused for another.
     pub parameter: Variable,
-    /// The name under which the parameter was first seen, with a number appended if a parameter of another model has
-    /// it.
+    /// The name of the parameter in its model at the last step, or in the part of it that was the first to make one.
+    own_name: Arc<str>,
+    /// The same, with a number appended if a parameter of another model has it.
     pub name: Arc<str>,
-    is_numbered: bool,
     pub memory: Memory<N>,
 }
 
@@ -98,23 +97,25 @@ pub(super) struct Slots<const N: usize> {
 pub(super) type Memories<const N: usize> = IndexMap<Arc<str>, Memory<N>, FxBuildHasher>;
 
 impl<const N: usize> Slots<N> {
-    /// Returns the index of the slot of a model's parameter, adding one if it is new.
+    /// Returns the place of a model's parameter, adding one if it is new; or `None` if the names of all have to be
+    /// [settled](Self::settle) first, because it has another name now, or one that another parameter has.
     pub(super) fn find<R: UpdateRule<N, G>, const G: usize>(
         &mut self,
-        model: &dyn Chain,
         name: &str,
         parameter: &Variable,
-    ) -> usize {
+        are_settled: bool,
+    ) -> Option<usize> {
         let key = parameter.key().expect("a parameter is a leaf");
-        if let Some(place) = self.seen.get_index_of(&key) {
-            return place;
-        }
-        if self.seen.values().any(|slot| *slot.name == *name) {
-            self.rename(model);
+        if let Some((place, _, slot)) = self.seen.get_full(&key) {
+            return is_one_name(&slot.own_name, name).then_some(place);
         }
         let names = || self.seen.values().map(|slot| &*slot.name);
-        let own = unused(name, |name| names().any(|other| other == name));
-        let (is_numbered, name) = (own != name, Arc::<str>::from(own));
+        let own_name = Arc::<str>::from(name);
+        let name = unused(name, |name| names().any(|other| other == name));
+        if name != *own_name && !are_settled {
+            return None;
+        }
+        let name = Arc::<str>::from(name);
         let spec = spec_of_state(&parameter.spec());
         // What does not fit stays where it is.
         if let Some(memory) = self.waiting.get(&name) {
@@ -126,48 +127,44 @@ impl<const N: usize> Slots<N> {
         let memory = loaded.unwrap_or_else(|| Memory::initial::<R, G>(&spec));
         let slot = Slot {
             parameter: parameter.clone(),
+            own_name,
             name,
-            is_numbered,
             memory,
         };
-        match self.seen.entry(key) {
-            Entry::Vacant(entry) => {
-                let place = entry.index();
-                entry.insert(slot);
-                place
-            }
-            Entry::Occupied(_) => unreachable!("it was looked for above"),
-        }
+        let (place, _) = self.seen.insert_full(key, slot);
+        Some(place)
     }
 
-    /// Gives parameters the names that they have in a model now, where another parameter of it has their old one, as
-    /// when a layer was put in front: a state could not tell them apart otherwise.
-    fn rename(&mut self, model: &dyn Chain) {
+    /// Gives the parameters of a model the names that they have in it now, and drops those that nobody else has: a
+    /// saved state would have moments under names that belong to others.
+    pub(super) fn settle(&mut self, model: &dyn Chain) {
         let mut now: FxHashMap<Key, Arc<str>> = FxHashMap::default();
         for_each_parameter(model, |name, parameter| {
             now.extend(parameter.key().map(|key| (key, Arc::from(name))));
         });
-        let names: FxHashSet<Arc<str>> = now.values().cloned().collect();
+        self.seen
+            .retain(|key, slot| now.contains_key(key) || !slot.parameter.is_held_alone());
         let elsewhere = self.seen.iter().filter(|(key, _)| !now.contains_key(*key));
-        let elsewhere = elsewhere
-            .map(|(_, slot)| &slot.name)
-            .chain(self.waiting.keys());
-        let elsewhere: FxHashSet<Arc<str>> = elsewhere.cloned().collect();
-        let moved = |key: &Key, own: &Arc<str>| {
-            let name = now.get(key).filter(|&name| name != own);
-            name.filter(|_| names.contains(own)).cloned()
-        };
-        let moves = self.seen.iter().map(|(key, slot)| moved(key, &slot.name));
-        let moves: Vec<Option<Arc<str>>> = moves.collect();
-        // All or none: one that stayed could have the name that another one gets.
-        if moves.iter().flatten().any(|name| elsewhere.contains(name)) {
-            return;
-        }
-        for (slot, name) in self.seen.values_mut().zip(moves) {
-            if let Some(name) = name {
-                (slot.name, slot.is_numbered) = (name, false);
+        let elsewhere = elsewhere.map(|(_, slot)| &slot.name);
+        let mut used: FxHashSet<Arc<str>> = elsewhere.chain(self.waiting.keys()).cloned().collect();
+        for (key, slot) in &mut self.seen {
+            if let Some(name) = now.get(key) {
+                if !is_one_name(&slot.own_name, name) {
+                    slot.own_name = Arc::clone(name);
+                }
+                slot.name = unused(&slot.own_name, |name| used.contains(name)).into();
+                used.insert(Arc::clone(&slot.name));
             }
         }
+    }
+
+    /// Returns the parameters that are in use: all but those that nobody else has, unless the whole model is gone.
+    fn in_use(&self) -> impl Iterator<Item = &Slot<N>> {
+        let is_alone = |slot: &&Slot<N>| slot.parameter.is_held_alone();
+        let all = self.seen.values().all(|slot| is_alone(&slot));
+        self.seen
+            .values()
+            .filter(move |slot| all || !is_alone(slot))
     }
 
     /// Creates the state of parameters that have not been seen yet.
@@ -178,13 +175,13 @@ impl<const N: usize> Slots<N> {
 
     /// Returns the state of each parameter, with its name.
     pub(super) fn memories(&self) -> impl Iterator<Item = (&Arc<str>, &Memory<N>)> {
-        let seen = self.seen.values().map(|slot| (&slot.name, &slot.memory));
+        let seen = self.in_use().map(|slot| (&slot.name, &slot.memory));
         seen.chain(&self.waiting)
     }
 
     /// Returns the name of a parameter that was seen under a name that another one had already.
     pub(super) fn numbered(&self) -> Option<&str> {
-        let mut numbered = self.seen.values().filter(|slot| slot.is_numbered);
+        let mut numbered = self.in_use().filter(|slot| slot.name != slot.own_name);
         Some(&numbered.next()?.name)
     }
 
@@ -217,7 +214,7 @@ impl<const N: usize> Slots<N> {
         }
         let mut memories = Memories::default();
         for name in names {
-            let seen = self.seen.values().find(|slot| *slot.name == *name);
+            let seen = self.in_use().find(|slot| *slot.name == *name);
             let steps = state.count(&within(name, STEPS));
             let steps = steps.map_err(|wrong| error.add(wrong)).unwrap_or_default();
             let arrays = R::STATE.map(|part| {
@@ -245,16 +242,23 @@ impl<const N: usize> Slots<N> {
     /// Continues from the memories that were read; a parameter without one counts as not having
     /// made a step.
     pub(super) fn replace(&mut self, mut memories: Memories<N>) {
-        self.seen
-            .retain(|_, slot| match memories.shift_remove(&slot.name) {
-                Some(memory) => {
-                    slot.memory = memory;
-                    true
-                }
-                None => false,
-            });
+        self.seen.retain(|_, slot| {
+            // Another parameter may have its name by now.
+            if slot.parameter.is_held_alone() {
+                return false;
+            }
+            let memory = memories.shift_remove(&slot.name);
+            memory.map(|memory| slot.memory = memory).is_some()
+        });
         self.waiting = memories;
     }
+}
+
+/// Returns whether two names may be of one parameter in one place: in a whole model and in a part of it.
+fn is_one_name(a: &str, b: &str) -> bool {
+    let (long, short) = if a.len() > b.len() { (a, b) } else { (b, a) };
+    let rest = long.strip_suffix(short);
+    short.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
 }
 
 /// The name of the number of steps of a parameter.

@@ -17,7 +17,8 @@ use super::slots::{Memory, Parameters, Slots, expect_spec, spec_of_state};
 use crate::call::calling;
 use crate::error::{Error, raise};
 use crate::function::Spec;
-use crate::transformations::{Objective, value_and_gradients};
+use crate::scope;
+use crate::transformations::{Objective, are_followed, value_and_gradients};
 use crate::tree::{Leaves, Mapper, Tree, Visitor};
 use crate::variable::Variable;
 
@@ -60,10 +61,11 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
     /// The objective may return a pair of the loss and other results, as for
     /// [`value_and_grad`](crate::value_and_grad). The parameters of the returned model are new leaves.
     /// One that the loss does not depend on makes no step, and clones of one Variable are one parameter, in any
-    /// container. Frozen ones and buffers are those of `model`. The bits are those of `minimize`.
+    /// container. Frozen ones and buffers are those of `model`. The bits are those of `minimize`. A step itself has no
+    /// derivative.
     ///
     /// # Panics
-    /// Panics as [`value_and_grad`](crate::value_and_grad) does, and if the optimizer has been used for
+    /// Panics as [`value_and_grad`](crate::value_and_grad) does, if a derivative of the step is being taken, and if the optimizer has been used for
     /// several models with parameters of the same names.
     #[track_caller]
     pub fn minimized<M: Tree, Y: Objective>(
@@ -73,6 +75,7 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
     ) -> (Y, M, Self) {
         let _called = calling("minimized");
         let leaves = Leaves::of_model(model);
+        expect_no_derivative("minimized", &leaves.variables);
         let values: Vec<Variable> = leaves.variables.iter().map(Variable::detach).collect();
         let apart = leaves.replaced(model, &values);
         let (objective, gradients) = value_and_gradients(objective, &apart);
@@ -96,8 +99,8 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
     /// ```
     ///
     /// # Panics
-    /// Panics if the gradient is not one of the model, if there is nothing to train, if the rule follows
-    /// the loss, as that of [`Eve`](super::Eve), and in the cases of [`minimized`](Self::minimized).
+    /// Panics if the gradient is not one of the model, if there is nothing to train, if a derivative of the step is
+    /// being taken, if the rule follows the loss, as that of [`Eve`](super::Eve), and in the cases of [`minimized`](Self::minimized).
     #[track_caller]
     pub fn updated<M: Tree>(&self, model: &M, gradient: &M) -> (M, Self) {
         let _called = calling("updated");
@@ -121,6 +124,8 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
         loss: Option<Array>,
     ) -> (M, Self) {
         self.expect_one_model(function);
+        let followed = leaves.variables.iter().chain(gradients.iter().flatten());
+        expect_no_derivative(function, followed);
         if leaves.variables.is_empty() {
             let what =
                 "the model has no parameters that are not frozen, so there is nothing to train";
@@ -257,6 +262,20 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
         let names = names.iter().map(Arc::clone);
         optimizer.slots = Slots::of(names.zip(memories).collect());
         optimizer
+    }
+}
+
+/// Checks that no running transformation will ask for the derivative of a step.
+#[track_caller]
+fn expect_no_derivative<'a>(
+    function: &'static str,
+    variables: impl IntoIterator<Item = &'a Variable>,
+) {
+    if scope::is_recording() && are_followed(variables) {
+        let what = "the model or its gradient depends on the argument of a derivative that is being taken, and how a \
+                    step depends on it is not known: its gradient would be lost; write the step with functions, as \
+                    `w - rate * gw`, or use `stop_gradient` if it is to be a constant";
+        raise(Error::argument(function, what));
     }
 }
 

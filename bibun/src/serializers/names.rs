@@ -3,6 +3,7 @@
 use bibun_array::{Array, DType};
 
 use super::{State, Value};
+use crate::error::{Error, raise};
 
 /// The library whose names the parameters and buffers in a [`State`] have.
 ///
@@ -124,17 +125,26 @@ impl State {
     /// # std::fs::remove_dir_all(folder)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// # Panics
+    /// Panics if two values would have one name, as `gamma` and `weight` of one link in PyTorch.
     #[must_use]
+    #[track_caller]
     pub fn named(&self, names: Names) -> Self {
         let mut named = Self::new();
-        for (name, value) in self.iter() {
+        for (own, value) in self.iter() {
             let name = match value {
-                Value::Array(x) => names.of(name, x),
-                Value::Text(_) => Some(name.to_owned()),
+                Value::Array(x) => names.of(own, x),
+                Value::Text(_) => Some(own.to_owned()),
             };
             let Some(name) = name else {
                 continue;
             };
+            if named.get(&name).is_some() {
+                let what =
+                    format!("`{own}` would be `{name}` there, which is another value's name");
+                raise(Error::argument("named", what));
+            }
             let batches = names.batches(&name);
             named.insert(name, value.clone());
             if let Some(batches) = batches {

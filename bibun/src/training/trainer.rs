@@ -91,6 +91,8 @@ pub struct Trainer<M, S: BatchSource> {
 struct Added<M> {
     name: String,
     extension: Box<dyn Extension<M>>,
+    /// The state in which it was added.
+    initial: State,
 }
 
 /// The way in which a training ended.
@@ -349,7 +351,12 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
             .find(|name| !is_taken(name))
             .expect("there is always a next number");
         let extension = Box::new(extension);
-        self.extensions.push(Added { name, extension });
+        let initial = extension.state();
+        self.extensions.push(Added {
+            name,
+            extension,
+            initial,
+        });
         self
     }
 
@@ -728,7 +735,10 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
         mut f: impl FnMut(&mut dyn Extension<M>, &mut Session<'_, M>) -> Result<(), BoxError>,
     ) -> Result<(), TrainingError> {
         let (is_first, folder) = (self.is_first(), self.own_folder().cloned());
-        for Added { name, extension } in &mut self.extensions {
+        for Added {
+            name, extension, ..
+        } in &mut self.extensions
+        {
             if !is_first && extension.is_for_first() {
                 continue;
             }
@@ -772,14 +782,15 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
         let stopped = state.text("stopped").map(str::to_owned);
         self.stopped = stopped.ok();
         self.seed = state.count("seed")?;
-        for Added { name, extension } in &mut self.extensions {
-            let name = format!("extensions/{name}");
-            let part = state.part(&name);
+        for added in &mut self.extensions {
+            let name = format!("extensions/{}", added.name);
+            let mut part = state.part(&name);
             // An extension added since then starts from its initial state.
+            if part.is_empty() {
+                part = added.initial.clone();
+            }
             if !part.is_empty() {
-                extension
-                    .load_state(&part)
-                    .map_err(|error| error.within(&name))?;
+                (added.extension.load_state(&part)).map_err(|error| error.within(&name))?;
             }
         }
         Ok(())
@@ -802,7 +813,10 @@ impl<M: Chain + 'static, S: BatchSource> Stateful for Trainer<M, S> {
         if let Some(reason) = &self.stopped {
             state.insert("stopped", reason.as_str());
         }
-        for Added { name, extension } in &self.extensions {
+        for Added {
+            name, extension, ..
+        } in &self.extensions
+        {
             state.insert_part(&format!("extensions/{name}"), extension.state());
         }
         state

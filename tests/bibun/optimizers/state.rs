@@ -250,6 +250,103 @@ fn parameters_that_move_in_a_model_keep_their_state() {
     assert_eq!(adam.state().iter().count(), resumed.state().iter().count());
 }
 
+/// Ways to change a model between two steps.
+const SURGERIES: [(&str, fn(&mut Vec<Linear>)); 7] = [
+    ("another head", |m| m[2] = linear(7)),
+    ("another first layer", |m| m[0] = linear(7)),
+    ("without the first layer", |m| drop(m.remove(0))),
+    ("without the last layer", |m| drop(m.remove(2))),
+    ("two layers swapped", |m| m.swap(0, 2)),
+    ("tied layers", |m| m[0] = m[2].clone()),
+    ("a frozen layer in front", |m| {
+        let layer = linear(7);
+        layer.freeze();
+        m.insert(0, layer);
+    }),
+];
+
+fn linear(seed: u64) -> Linear {
+    Linear::new(2, 2, &mut Generator::new(seed))
+}
+
+/// Of a different size for each layer.
+fn total(model: &[Linear]) -> Variable {
+    let size = |(i, layer): (usize, &Linear)| {
+        let bias = layer.bias.as_ref().expect("it has one");
+        (layer.weight.square().sum(..) + (bias - 1.0).square().sum(..)) * (i + 1) as f64
+    };
+    let sizes = model.iter().enumerate().map(size);
+    sizes.fold(Variable::constant(0f32), |sum, size| sum + size)
+}
+
+#[test]
+fn a_training_whose_model_was_changed_resumes_with_the_same_bits() {
+    for (name, surgery) in SURGERIES {
+        let mut model: Vec<Linear> = (0..3).map(linear).collect();
+        let mut optimizer = MomentumSgd::new(0.01, 0.9);
+        for _ in 0..3 {
+            optimizer.minimize(&model, &mut || total(&model));
+        }
+        surgery(&mut model);
+        optimizer.minimize(&model, &mut || total(&model));
+
+        let mut again: Vec<Linear> = (0..3).map(|i| linear(10 + i)).collect();
+        surgery(&mut again);
+        again.load_state(&model.state()).unwrap();
+        let mut resumed = MomentumSgd::new(0.01, 0.9);
+        resumed.load_state(&optimizer.state()).unwrap();
+        for _ in 0..2 {
+            optimizer.minimize(&model, &mut || total(&model));
+            resumed.minimize(&again, &mut || total(&again));
+        }
+        assert_eq!(bits(&model), bits(&again), "{name}");
+        // What belongs to nobody is not kept.
+        let numbered = names(&optimizer.state());
+        assert!(
+            numbered.iter().all(|name| !name.contains('#')),
+            "{numbered:?}"
+        );
+    }
+}
+
+#[test]
+fn groups_go_by_the_names_in_the_model() {
+    let moved = |surgery: fn(&mut Vec<Linear>)| {
+        let mut model: Vec<Linear> = (0..2).map(linear).collect();
+        let mut sgd = Sgd::new(0.1).group(
+            |name| name.starts_with("0/"),
+            |first| first.learning_rate = 0.0,
+        );
+        sgd.minimize(&model, &mut || total(&model));
+        surgery(&mut model);
+        let before: Vec<Array> = model.iter().map(|layer| layer.weight.array()).collect();
+        sgd.minimize(&model, &mut || total(&model));
+        let pairs = model.iter().zip(&before);
+        pairs
+            .map(|(layer, before)| layer.weight.to_vec::<f32>() != before.to_vec::<f32>())
+            .collect::<Vec<bool>>()
+    };
+    assert_eq!(moved(|m| m.swap(0, 1)), [false, true]);
+    assert_eq!(moved(|m| m.insert(0, linear(5))), [false, true, true]);
+    let frozen_in_front = |m: &mut Vec<Linear>| {
+        m.insert(0, linear(5));
+        m[0].freeze();
+    };
+    assert_eq!(moved(frozen_in_front), [false, true, true]);
+}
+
+#[test]
+fn the_names_of_a_whole_model_stay_where_parts_make_steps() {
+    let model: Vec<Linear> = (0..2).map(linear).collect();
+    let mut adam = Adam::new(0.1);
+    adam.minimize(&model, &mut || total(&model));
+    let before = names(&adam.state());
+    for layer in &model {
+        adam.minimize(layer, &mut || layer.weight.square().sum(..));
+    }
+    assert_eq!(names(&adam.state()), before);
+}
+
 #[test]
 fn states_of_other_shapes_are_refused() {
     for (name, mut optimizer) in every() {

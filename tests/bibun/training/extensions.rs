@@ -3,6 +3,7 @@
 use bibun::array::Array;
 use bibun::links::Chain;
 use bibun::optimizers::{Adam, Sgd};
+use bibun::serializers::Stateful;
 use bibun::training::{
     Callback, EarlyStopping, Evaluator, Goal, Histograms, KeepBest, Outcome, Plot, PrintReport,
     Session, Snapshots, Step, Trainer, Trigger, Until,
@@ -127,6 +128,24 @@ fn early_stopping_waits_as_long_as_it_says() {
         ends(EarlyStopping::new("value", Goal::Highest).patience(3)).0,
         4
     );
+}
+
+#[test]
+fn an_extension_that_a_state_does_not_know_begins_anew() {
+    const VALUES: &[f64] = &[5.0, 6.0, 7.0, 8.0];
+    let state = still().state();
+    let stop = EarlyStopping::new("value", Goal::Lowest).patience(9);
+    let mut trainer = still()
+        .until(Until::Epochs(4.0))
+        .extend(tell(VALUES))
+        .extend(stop);
+    trainer.run().expect("no trouble");
+    let waited = |trainer: &Trainer<Variable, Points>| {
+        trainer.state().count("extensions/early_stopping/waited")
+    };
+    assert_eq!(waited(&trainer), Ok(3));
+    trainer.load_state(&state).expect("its own kind");
+    assert_eq!(waited(&trainer), Ok(0));
 }
 
 #[test]

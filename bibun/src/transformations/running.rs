@@ -1,0 +1,65 @@
+//! The arguments that running transformations will take derivatives with respect to.
+
+use std::cell::RefCell;
+
+use rustc_hash::FxHashSet;
+
+use crate::node::Edge;
+use crate::variable::Variable;
+
+/// A call of history, by its address and its generation.
+type Place = (usize, u64);
+
+thread_local! {
+    static RUNNING: RefCell<Vec<Place>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Arguments that are followed until this is dropped.
+pub(super) struct Followed {
+    before: usize,
+}
+
+impl Followed {
+    pub(super) fn begin(arguments: &[Variable]) -> Self {
+        RUNNING.with_borrow_mut(|running| {
+            let before = running.len();
+            let place = |x: &Variable| match x.edge() {
+                Edge::Output(node, _) => Some((node.address(), node.generation)),
+                Edge::Leaf(_) | Edge::Cut(_) | Edge::None => None,
+            };
+            running.extend(arguments.iter().filter_map(place));
+            Self { before }
+        })
+    }
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        RUNNING.with_borrow_mut(|running| running.truncate(self.before));
+    }
+}
+
+/// Returns whether one of some Variables was computed from an argument of a transformation that is running in this
+/// thread, and so has a derivative that will be asked for.
+pub(crate) fn are_followed<'a>(variables: impl IntoIterator<Item = &'a Variable>) -> bool {
+    RUNNING.with_borrow(|running| {
+        let Some(lowest) = running.iter().map(|&(_, generation)| generation).min() else {
+            return false;
+        };
+        let followed: FxHashSet<usize> = running.iter().map(|&(address, _)| address).collect();
+        let mut seen: FxHashSet<usize> = FxHashSet::default();
+        let mut pending: Vec<Edge> = variables.into_iter().map(Variable::edge).collect();
+        while let Some(edge) = pending.pop() {
+            if let Edge::Output(node, _) = edge
+                && node.generation >= lowest
+                && seen.insert(node.address())
+            {
+                if followed.contains(&node.address()) {
+                    return true;
+                }
+                pending.extend(node.inputs().iter().cloned());
+            }
+        }
+        false
+    })
+}
