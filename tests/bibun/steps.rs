@@ -13,8 +13,8 @@ use bibun::optimizers::{
 };
 use bibun::serializers::Stateful;
 use bibun::{
-    Tree, Variable, attempt, compile, detect_anomaly, grad, jacobian, no_grad, per_example,
-    value_and_grad,
+    Tree, Variable, attempt, checkpoint, compile, detect_anomaly, grad, jacobian, no_grad,
+    per_example, value_and_grad,
 };
 
 fn loss_of(net: &Net, x: &Variable, t: &Variable) -> Variable {
@@ -414,7 +414,9 @@ fn the_derivative_of_a_step_is_refused_and_not_zero() {
         w.square()
     };
     let w = Variable::new(0.0);
-    let calls: [&dyn Fn(); 5] = [
+    let again = |w: &Variable| checkpoint(updated, w);
+    let calls: [&dyn Fn(); 6] = [
+        &|| drop(grad(again, &w)),
         &|| drop(grad(updated, &w)),
         &|| drop(grad(minimized, &w)),
         &|| drop(grad(captured, &Variable::new(2.0))),

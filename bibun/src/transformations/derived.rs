@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use bibun_array::Array;
 
+use super::running::followed;
 use crate::batch::{Batched, run_batch};
 use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient};
@@ -187,7 +188,7 @@ pub(crate) fn pull_through(
     cotangents: Vec<Variable>,
 ) -> Vec<Option<Variable>> {
     let (watched, targets) = watched(inputs, needs);
-    let outputs = scope::recording(true, || f(&watched));
+    let outputs = followed(&watched, || f(&watched));
     let outputs = outputs.iter().map(Variable::edge).collect();
     let paths = Paths::between(outputs, targets);
     let mut sources = inputs.iter().chain(&cotangents);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use bibun_array::Array;
 
-use super::running::Followed;
+use super::running::followed;
 use super::{expect_floats, float_leaves, settled, watched};
 use crate::call::calling;
 use crate::error::{Error, Location, caller, raise};
@@ -171,10 +171,7 @@ impl<Y: Tree> Traced<Y> {
         let location = caller();
         let recording = scope::is_recording();
         let (inputs, computed) = watched(&leaves);
-        let output = {
-            let _followed = Followed::begin(&inputs);
-            scope::recording(true, || f(&leaves.replaced(x, &inputs)))
-        };
+        let output = followed(&inputs, || f(&leaves.replaced(x, &inputs)));
         let outputs = Leaves::of(&output);
         let edges = |list: &[Variable]| list.iter().map(Variable::edge).collect();
         let paths = Paths::between(edges(&outputs.variables), edges(&inputs));

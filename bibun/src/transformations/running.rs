@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use rustc_hash::FxHashSet;
 
 use crate::node::Edge;
+use crate::scope;
 use crate::variable::Variable;
 
 /// A call of history, by its address and its generation.
@@ -14,13 +15,19 @@ thread_local! {
     static RUNNING: RefCell<Vec<Place>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Runs a function of arguments, recorded, whose derivatives with respect to them will be asked for.
+pub(super) fn followed<T>(arguments: &[Variable], f: impl FnOnce() -> T) -> T {
+    let _followed = Followed::begin(arguments);
+    scope::recording(true, f)
+}
+
 /// Arguments that are followed until this is dropped.
-pub(super) struct Followed {
+struct Followed {
     before: usize,
 }
 
 impl Followed {
-    pub(super) fn begin(arguments: &[Variable]) -> Self {
+    fn begin(arguments: &[Variable]) -> Self {
         RUNNING.with_borrow_mut(|running| {
             let before = running.len();
             let place = |x: &Variable| match x.edge() {

@@ -250,8 +250,10 @@ fn parameters_that_move_in_a_model_keep_their_state() {
     assert_eq!(adam.state().iter().count(), resumed.state().iter().count());
 }
 
+type Surgery = fn(&mut Vec<Linear>);
+
 /// Ways to change a model between two steps.
-const SURGERIES: [(&str, fn(&mut Vec<Linear>)); 7] = [
+const SURGERIES: [(&str, Surgery); 7] = [
     ("another head", |m| m[2] = linear(7)),
     ("another first layer", |m| m[0] = linear(7)),
     ("without the first layer", |m| drop(m.remove(0))),
@@ -311,7 +313,7 @@ fn a_training_whose_model_was_changed_resumes_with_the_same_bits() {
 
 #[test]
 fn groups_go_by_the_names_in_the_model() {
-    let moved = |surgery: fn(&mut Vec<Linear>)| {
+    let moved = |surgery: Surgery| {
         let mut model: Vec<Linear> = (0..2).map(linear).collect();
         let mut sgd = Sgd::new(0.1).group(
             |name| name.starts_with("0/"),
