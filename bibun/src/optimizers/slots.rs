@@ -107,7 +107,9 @@ impl<const N: usize> Slots<N> {
     ) -> Option<usize> {
         let key = parameter.key().expect("a parameter is a leaf");
         if let Some((place, _, slot)) = self.seen.get_full(&key) {
-            return is_one_name(&slot.own_name, name).then_some(place);
+            // The parameter whose name it shared may be gone.
+            let is_own = are_settled || slot.name == slot.own_name;
+            return (is_own && is_one_name(&slot.own_name, name)).then_some(place);
         }
         let names = || self.seen.values().map(|slot| &*slot.name);
         let own_name = Arc::<str>::from(name);

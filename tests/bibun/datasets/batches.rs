@@ -202,7 +202,7 @@ fn a_state_that_does_not_fit_changes_nothing() {
         if let Err(error) = loaded {
             let message = error.to_string();
             assert!(
-                message.contains("where no batch of 10 examples begins"),
+                message.contains("where no batch of 4 examples begins"),
                 "{message}"
             );
             assert_eq!((batches.epoch(), batches.position()), (0, 4));

@@ -338,6 +338,20 @@ fn groups_go_by_the_names_in_the_model() {
 }
 
 #[test]
+fn a_number_in_a_name_goes_with_the_other_model() {
+    let (first, second) = (linear(0), linear(1));
+    let mut sgd = MomentumSgd::new(0.1, 0.9);
+    for layer in [&first, &second] {
+        sgd.minimize(layer, &mut || layer.weight.square().sum(..));
+    }
+    let has = |sgd: &MomentumSgd, name: &str| names(&sgd.state()).contains(&name.to_owned());
+    assert!(has(&sgd, "parameters/weight#2/v"));
+    drop(first);
+    sgd.minimize(&second, &mut || second.weight.square().sum(..));
+    assert!(has(&sgd, "parameters/weight/v") && !has(&sgd, "parameters/weight#2/v"));
+}
+
+#[test]
 fn the_names_of_a_whole_model_stay_where_parts_make_steps() {
     let model: Vec<Linear> = (0..2).map(linear).collect();
     let mut adam = Adam::new(0.1);
