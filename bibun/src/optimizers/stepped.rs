@@ -65,8 +65,8 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
     /// derivative.
     ///
     /// # Panics
-    /// Panics as [`value_and_grad`](crate::value_and_grad) does, if a derivative of the step is being taken, and if the optimizer has been used for
-    /// several models with parameters of the same names.
+    /// Panics as [`value_and_grad`](crate::value_and_grad) does, if a derivative of the step is being taken, and if the
+    /// optimizer has been used for several models with parameters of the same names.
     #[track_caller]
     pub fn minimized<M: Tree, Y: Objective>(
         &self,

@@ -99,7 +99,8 @@ pub trait Extension<M> {
         Ok(())
     }
 
-    /// Returns the state that a snapshot saves for the extension.
+    /// Returns the state that a snapshot saves for the extension. It is asked for when the extension is added, too: a
+    /// snapshot that does not know the extension brings it back to that state.
     fn state(&self) -> State {
         State::new()
     }

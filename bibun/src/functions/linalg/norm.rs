@@ -52,8 +52,8 @@ pub enum MatrixNorm {
 /// Shapes: x any → without the axes, or with size 1 for them under [`keep_dims`](bibun_array::keep_dims).
 /// Types: floats; complex numbers, whose norms are real; integers give f64.
 /// Gradient: zero at elements that are zero, and at vectors of zeros; equal elements share those of [`VectorNorm::Inf`]
-/// and [`VectorNorm::NegInf`]; NaN at infinite elements, for p above 0 other than 1 and 2. [`VectorNorm::NonZero`] has none. (Second derivatives for p below 2 are infinite or NaN at
-/// zeros.)
+/// and [`VectorNorm::NegInf`]; NaN at infinite elements, for p above 0 other than 1 and 2. [`VectorNorm::NonZero`] has
+/// none. (Second derivatives for p below 2 are infinite or NaN at zeros.)
 /// Source: `numpy.linalg.vector_norm`.
 ///
 /// # Panics
