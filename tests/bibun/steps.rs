@@ -13,8 +13,8 @@ use bibun::optimizers::{
 };
 use bibun::serializers::Stateful;
 use bibun::{
-    Tree, Variable, attempt, checkpoint, compile, detect_anomaly, grad, jacobian, no_grad,
-    per_example, value_and_grad,
+    Tree, Variable, attempt, checkpoint, compile, detect_anomaly, fori_loop, grad, hvp, jacobian,
+    jvp, no_grad, per_example, scan, stop_gradient, value_and_grad,
 };
 
 fn loss_of(net: &Net, x: &Variable, t: &Variable) -> Variable {
@@ -415,18 +415,69 @@ fn the_derivative_of_a_step_is_refused_and_not_zero() {
     };
     let w = Variable::new(0.0);
     let again = |w: &Variable| checkpoint(updated, w);
-    let calls: [&dyn Fn(); 6] = [
+    fn moved(w: &Variable) -> Variable {
+        Sgd::new(0.1).minimized(w, inner).1
+    }
+    fn looped(w: &Variable) -> Variable {
+        inner(&fori_loop(0..2, |_, w| moved(w), w))
+    }
+    fn scanned(w: &Variable) -> Variable {
+        let step = |w: &Variable, _: &Variable| {
+            let (loss, w, _) = Sgd::new(0.1).minimized(w, inner);
+            (w, loss)
+        };
+        scan(step, w, &Variable::constant([0.0, 0.0])).1.sum(..)
+    }
+    let compiled = compile(updated);
+    let steps = compile(looped);
+    // What was traced without a derivative is not asked for one.
+    assert!((compiled.call(&w).item::<f64>() - 5.76).abs() < 1e-12);
+    let once = compile(moved);
+    assert!(moved(&w).creator().is_none() && once.call(&once.call(&w)).creator().is_none());
+    let backward = 11;
+    let calls: [&dyn Fn(); 15] = [
         &|| drop(grad(again, &w)),
         &|| drop(grad(updated, &w)),
-        &|| drop(grad(minimized, &w)),
         &|| drop(grad(captured, &Variable::new(2.0))),
         &|| drop(jacobian(updated, &w)),
         &|| drop(compile(|w: &Variable| grad(updated, w)).call(&w)),
+        &|| drop(grad(looped, &w)),
+        &|| drop(grad(scanned, &w)),
+        &|| drop(compile(|w: &Variable| grad(looped, w)).call(&w)),
+        &|| drop(compile(|w: &Variable| grad(scanned, w)).call(&w)),
+        &|| drop(grad(|w| compiled.call(w), &w)),
+        &|| drop(grad(|w| steps.call(w), &w)),
+        &|| drop(jacobian(|w| compiled.call(w), &w)),
+        &|| drop(hvp(|w| compiled.call(w), &w, &w)),
+        &|| drop(jvp(updated, &w, &w)),
+        &|| drop(jvp(looped, &w, &w)),
     ];
     for (i, call) in calls.into_iter().enumerate() {
         let error = attempt(call).expect_err("a derivative").to_string();
-        assert!(error.contains("its gradient would be lost"), "{i}: {error}");
+        assert!(error.contains("steps.rs"), "{i}: {error}");
+        let expected = match i >= backward {
+            true => "hidden by jvp",
+            false => "the gradient would be lost",
+        };
+        assert!(error.contains(expected), "{i}: {error}");
     }
+    // The loss that comes with a step has its derivatives.
+    let g = grad(minimized, &w);
+    assert_eq!(g.item::<f64>(), -6.0);
+    let second = grad(|w| grad(minimized, w), &w);
+    assert_eq!(second.item::<f64>(), 2.0);
+    // A step whose result no derivative is asked for.
+    let aside = |w: &Variable| {
+        let (loss, _, _) = Sgd::new(0.1).minimized(w, inner);
+        loss + inner(&stop_gradient(&updated(w)))
+    };
+    assert_eq!(grad(aside, &w).item::<f64>(), -6.0);
+    assert_eq!(
+        compile(move |w: &Variable| grad(aside, w))
+            .call(&w)
+            .item::<f64>(),
+        -6.0
+    );
     // What is no derivative of a step: a captured constant, one that is detached, and a network beside it.
     let constant = |w: &Variable| updated(&w.detach()) * w;
     assert!((grad(constant, &w).item::<f64>() - 5.76).abs() < 1e-12);

@@ -15,10 +15,10 @@ use super::rule::UpdateRule;
 use super::rule_optimizer::{Choice, RuleOptimizer, Task, advance, home};
 use super::slots::{Memory, Parameters, Slots, expect_spec, spec_of_state};
 use crate::call::calling;
-use crate::error::{Error, raise};
+use crate::error::{Error, caller, raise};
 use crate::function::Spec;
 use crate::scope;
-use crate::transformations::{Objective, are_followed, value_and_gradients};
+use crate::transformations::{Closures, Objective, are_followed, value_and_gradients};
 use crate::tree::{Leaves, Mapper, Tree, Visitor};
 use crate::variable::Variable;
 
@@ -62,11 +62,12 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
     /// [`value_and_grad`](crate::value_and_grad). The parameters of the returned model are new leaves.
     /// One that the loss does not depend on makes no step, and clones of one Variable are one parameter, in any
     /// container. Frozen ones and buffers are those of `model`. The bits are those of `minimize`. A step itself has no
-    /// derivative.
+    /// derivative: inside of a transformation, asking for one is an error, also where the step is part of a loop or of
+    /// a compiled function.
     ///
     /// # Panics
-    /// Panics as [`value_and_grad`](crate::value_and_grad) does, if a derivative of the step is being taken, and if the
-    /// optimizer has been used for several models with parameters of the same names.
+    /// Panics as [`value_and_grad`](crate::value_and_grad) does, and if the optimizer has been used for several models
+    /// with parameters of the same names.
     #[track_caller]
     pub fn minimized<M: Tree, Y: Objective>(
         &self,
@@ -75,10 +76,13 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
     ) -> (Y, M, Self) {
         let _called = calling("minimized");
         let leaves = Leaves::of_model(model);
-        expect_no_derivative("minimized", &leaves.variables);
-        let values: Vec<Variable> = leaves.variables.iter().map(Variable::detach).collect();
-        let apart = leaves.replaced(model, &values);
-        let (objective, gradients) = value_and_gradients(objective, &apart);
+        let (objective, gradients) = match is_followed(&leaves.variables) {
+            true => value_and_gradients(objective, model),
+            false => {
+                let values: Vec<Variable> = leaves.variables.iter().map(Variable::detach).collect();
+                value_and_gradients(objective, &leaves.replaced(model, &values))
+            }
+        };
         let loss = R::OBSERVES.then(|| objective.loss().array());
         let leaves = Leaves::trainable_of_model(model);
         let (model, optimizer) = self.step("minimized", model, leaves, gradients, loss);
@@ -99,8 +103,8 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
     /// ```
     ///
     /// # Panics
-    /// Panics if the gradient is not one of the model, if there is nothing to train, if a derivative of the step is
-    /// being taken, if the rule follows the loss, as that of [`Eve`](super::Eve), and in the cases of [`minimized`](Self::minimized).
+    /// Panics if the gradient is not one of the model, if there is nothing to train, if the rule follows the loss, as
+    /// that of [`Eve`](super::Eve), and in the cases of [`minimized`](Self::minimized).
     #[track_caller]
     pub fn updated<M: Tree>(&self, model: &M, gradient: &M) -> (M, Self) {
         let _called = calling("updated");
@@ -124,8 +128,6 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
         loss: Option<Array>,
     ) -> (M, Self) {
         self.expect_one_model(function);
-        let followed = leaves.variables.iter().chain(gradients.iter().flatten());
-        expect_no_derivative(function, followed);
         if leaves.variables.is_empty() {
             let what =
                 "the model has no parameters that are not frozen, so there is nothing to train";
@@ -185,7 +187,7 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
                 .map(|Spec { shape, dtype }| (shape, dtype)),
         );
         let mut inputs = arrays;
-        inputs.extend(parameters.map(Variable::array));
+        inputs.extend(parameters.clone().map(Variable::array));
         inputs.extend(gradients.iter().flatten().map(Variable::array));
         inputs.extend(loss);
         let mut made = record_call("update", &inputs, &outputs, move |mut inputs| {
@@ -195,8 +197,14 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
         drop(inputs);
         let others = leaves.variables.iter().map(Variable::array);
         let mut stepped: Vec<Variable> = others.map(Variable::new).collect();
-        for (i, array) in used.into_iter().zip(made.drain(packed..)) {
-            stepped[i] = Variable::new(array);
+        let made_parameters = made.drain(packed..).map(Variable::new).collect();
+        let sources = parameters.chain(gradients.iter().flatten());
+        let made_parameters = match is_followed(sources.clone()) {
+            true => without_derivative(function, sources.cloned().collect(), made_parameters),
+            false => made_parameters,
+        };
+        for (&i, parameter) in used.iter().zip(made_parameters) {
+            stepped[i] = parameter;
         }
         let (choice, hooks) = (self.choice.clone(), self.hooks.clone());
         let optimizer = Self::unpacked(choice, hooks, names.into(), made);
@@ -265,18 +273,32 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
     }
 }
 
-/// Checks that no running transformation will ask for the derivative of a step.
+/// Returns whether a running transformation may ask for derivatives of what is computed from some Variables.
+fn is_followed<'a>(variables: impl IntoIterator<Item = &'a Variable>) -> bool {
+    scope::is_recording() && are_followed(variables)
+}
+
+/// Returns the parameters after a step as results of a function of these sources, whose derivative is an error.
 #[track_caller]
-fn expect_no_derivative<'a>(
+fn without_derivative(
     function: &'static str,
-    variables: impl IntoIterator<Item = &'a Variable>,
-) {
-    if scope::is_recording() && are_followed(variables) {
-        let what = "the model or its gradient depends on the argument of a derivative that is being taken, and how a \
-                    step depends on it is not known: its gradient would be lost; write the step with functions, as \
-                    `w - rate * gw`, or use `stop_gradient` if it is to be a constant";
-        raise(Error::argument(function, what));
-    }
+    sources: Vec<Variable>,
+    stepped: Vec<Variable>,
+) -> Vec<Variable> {
+    let refuse = move |_: &[Variable], _: &[Variable], _: &[Variable]| -> Vec<Variable> {
+        let what = "the parameters after a step depend on the argument of this derivative, and how is not known, so \
+                    that the gradient would be lost; write the step with functions, as `w - rate * gw`, or use \
+                    `stop_gradient` on what the step is computed from, if that is to be constant";
+        raise(Error::argument(function, what))
+    };
+    let step = Closures {
+        name: function,
+        forward: Arc::new(move |_| stepped.clone()),
+        vjp: Some(Arc::new(refuse)),
+        jvp: None,
+        batch: None,
+    };
+    step.call(sources, caller())
 }
 
 /// Reads the number of steps and the state of each parameter; the other numbers go into the choice.

@@ -131,7 +131,7 @@ pub(super) fn pull_apart_again(
     gy: Vec<ExampleCotangent>,
 ) -> Vec<Option<ExampleGradient>> {
     let (watched, targets) = watched(&inputs(cx), |i| cx.needs(i));
-    let outputs = run(&watched);
+    let outputs = followed(&watched, || run(&watched));
     let outputs = outputs.iter().map(Variable::edge).zip(gy).collect();
     let parts = pull_apart(outputs, targets, cx.create_graph);
     parts.into_iter().map(Part::sum).collect()

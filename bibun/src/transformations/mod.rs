@@ -80,6 +80,7 @@ pub(crate) use compile::LossPrograms;
 pub use compile::{Compiled, compile};
 pub use container::Container;
 pub use control::{ScanOptions, cond, fori_loop, scan, scan_with, while_loop};
+pub(crate) use custom::Closures;
 pub use custom::{Custom, custom, custom_gradient};
 pub(crate) use derived::{along, inputs as inputs_of, pull_through};
 pub(crate) use gradient::value_and_gradients;

@@ -46,13 +46,28 @@ impl Drop for Followed {
     }
 }
 
+/// Returns whether one of some Variables may have been computed from an argument of a transformation that is running
+/// in this thread. It is true for some that were computed meanwhile from others, too.
+// PERF: it does not walk history, so that a chain of calls is not walked once for each of them.
+pub(super) fn may_be_followed(variables: &[Variable]) -> bool {
+    lowest_generation().is_some_and(|lowest| {
+        let mut edges = variables.iter().map(Variable::edge);
+        edges.any(|edge| edge.generation() >= lowest)
+    })
+}
+
+/// Returns the generation of the first argument that is followed.
+fn lowest_generation() -> Option<u64> {
+    RUNNING.with_borrow(|running| running.iter().map(|&(_, generation)| generation).min())
+}
+
 /// Returns whether one of some Variables was computed from an argument of a transformation that is running in this
 /// thread, and so has a derivative that will be asked for.
 pub(crate) fn are_followed<'a>(variables: impl IntoIterator<Item = &'a Variable>) -> bool {
+    let Some(lowest) = lowest_generation() else {
+        return false;
+    };
     RUNNING.with_borrow(|running| {
-        let Some(lowest) = running.iter().map(|&(_, generation)| generation).min() else {
-            return false;
-        };
         let followed: FxHashSet<usize> = running.iter().map(|&(address, _)| address).collect();
         let mut seen: FxHashSet<usize> = FxHashSet::default();
         let mut pending: Vec<Edge> = variables.into_iter().map(Variable::edge).collect();

@@ -18,6 +18,7 @@ pub(super) use super::super::derived::Forward;
 use super::super::derived::{
     Batch, FirstRun, along, in_front, inputs, pull_apart_again, values, watched,
 };
+use super::super::running::{followed, may_be_followed};
 use super::back::{Back, Terms};
 use super::partial::{Differentiable, Ran};
 use super::programs::{Counts, Programs};
@@ -331,27 +332,38 @@ impl Core {
         })
     }
 
-    /// The program for these inputs of the results, and of what a gradient by the `wanted` inputs needs, or of
-    /// the gradient.
+    /// The program for these inputs of the results, and of what a gradient needs, or of the gradient.
     fn differentiable(
         &self,
-        wanted: &[bool],
-        with_gradient: bool,
+        gradient: &Gradient,
         inputs: &[Array],
         scopes: &Scopes,
     ) -> Arc<Differentiable> {
+        let Gradient {
+            wanted,
+            is_followed,
+            is_last,
+            ..
+        } = gradient;
         let again = self.is_differentiated_again.load(Ordering::Relaxed);
-        let with_gradient = with_gradient && !again;
+        let with_gradient = *is_last && !again;
         let fits = |one: &Arc<Differentiable>| {
-            one.wanted == wanted
+            one.wanted == *wanted
+                && one.is_followed == *is_followed
                 && (with_gradient || one.gradient.is_none())
                 && one.traced.fits(inputs, &[])
         };
         (self.differentiable).get_or_trace(&self.counts, inputs, fits, || {
             let signature = Signature::of(inputs, &[]);
-            let traced =
-                Differentiable::trace(self, wanted, with_gradient, inputs, scopes, signature);
-            Arc::new(traced)
+            Arc::new(Differentiable::trace(
+                self,
+                wanted,
+                *is_followed,
+                with_gradient,
+                inputs,
+                scopes,
+                signature,
+            ))
         })
     }
 
@@ -584,6 +596,8 @@ pub(super) struct CompiledCall {
 struct Gradient {
     /// The inputs that have history.
     wanted: Vec<bool>,
+    /// Whether a transformation around the call may ask for it.
+    is_followed: bool,
     /// Whether a gradient of this gradient is unlikely, so that it is best computed with the result.
     is_last: bool,
     /// The program that has run, and what it returned.
@@ -600,11 +614,11 @@ impl Gradient {
             // A transformation puts Variables of its own in the place of inputs, and one around it others
             // in the place of those.
             let is_last = inputs.iter().all(|x| x.edge().generation() <= 1);
-            let ran = OnceLock::new();
             Arc::new(Self {
                 wanted,
+                is_followed: may_be_followed(inputs),
                 is_last,
-                ran,
+                ran: OnceLock::new(),
             })
         })
     }
@@ -736,7 +750,7 @@ impl CompiledCall {
             Arc::new(move |values| {
                 let (x, gy) = values.split_at(count);
                 let (x_watched, inputs) = watched(x, |i| own.needs[i]);
-                let outputs = scope::recording(true, || forward(&x_watched));
+                let outputs = followed(&x_watched, || forward(&x_watched));
                 let outputs: Vec<_> = outputs.iter().map(Variable::edge).collect();
                 let paths = Paths::between(outputs.clone(), inputs.clone());
                 let create_graph = scope::is_recording()
@@ -835,8 +849,7 @@ impl Function for CompiledCall {
         let Some(gradient) = &self.gradient else {
             return self.run(&self.core.program(&inputs, &[], &self.scopes), inputs);
         };
-        let (wanted, is_last) = (&gradient.wanted, gradient.is_last);
-        let own = (self.core).differentiable(wanted, is_last, &inputs, &self.scopes);
+        let own = (self.core).differentiable(gradient, &inputs, &self.scopes);
         self.run_before_gradient(gradient, own, inputs)
     }
 

@@ -2,12 +2,12 @@
 //! borrow, and needs not be shared with other threads.
 
 use super::super::derived::watched;
+use super::super::running::followed;
 use super::back::Back;
 use super::function::{Signature, Traced, note_terms, plain_arrays, trace};
 use super::structure::Structure;
 use super::{Argument, STRUCTURES, is_attended, noted, result};
 use crate::functions::ones_like;
-use crate::scope;
 use crate::surroundings::Scopes;
 use crate::tree::Tree;
 use crate::variable::Variable;
@@ -76,7 +76,7 @@ impl<A: Tree> LossPrograms<A> {
         let program = fitting.position(fits).unwrap_or_else(|| {
             let forward = |inputs: &[Variable]| {
                 let (inputs, targets) = watched(inputs, |i| asked[i]);
-                let outputs = scope::recording(true, || noted(&f(&argument.with(&inputs))));
+                let outputs = followed(&inputs, || noted(&f(&argument.with(&inputs))));
                 let mut cotangents = vec![None; outputs.len()];
                 cotangents[0] = Some(ones_like(&outputs[0]));
                 let edges = outputs.iter().map(Variable::edge).collect();

@@ -7,6 +7,7 @@ use bibun_array::{Array, Cut, Draws, Tracer, undrawn};
 use rustc_hash::FxHashSet;
 
 use super::super::derived::watched;
+use super::super::running::followed;
 use super::back::{Back, Term, Terms};
 use super::function::{Core, InputSpec, Signature, Trace, Traced, noting, record, spec};
 use super::programs::Programs;
@@ -30,6 +31,8 @@ const ORDERS: usize = 4;
 pub(super) struct Differentiable {
     /// The inputs that have history.
     pub(super) wanted: Vec<bool>,
+    /// Whether a transformation around the call may ask for the gradient.
+    pub(super) is_followed: bool,
     /// The program of the results, and behind them of the gradient, if it comes with them, or of the values
     /// that are kept.
     pub(super) traced: Traced,
@@ -104,6 +107,7 @@ impl Differentiable {
     pub(super) fn trace(
         core: &Core,
         wanted: &[bool],
+        is_followed: bool,
         with_gradient: bool,
         inputs: &[Array],
         scopes: &Scopes,
@@ -118,7 +122,12 @@ impl Differentiable {
             made,
         } = record(inputs, scopes, |x| {
             let (x, targets) = watched_again(x, wanted, ORDERS);
-            (scope::recording(true, || core.compute(&x)), targets)
+            let run = || core.compute(&x);
+            let outputs = match is_followed {
+                true => followed(&x, run),
+                false => scope::recording(true, run),
+            };
+            (outputs, targets)
         });
         let contents = found.changed.iter().map(|(_, content)| content.array());
         let contents: Vec<Array> = contents.collect();
@@ -154,6 +163,7 @@ impl Differentiable {
         };
         Self {
             wanted: wanted.to_vec(),
+            is_followed,
             results: results.len(),
             constant: outputs.iter().map(|y| !y.has_history()).collect(),
             traced: Traced::new(signature, program, notes, found.captured, changed),
@@ -376,6 +386,7 @@ impl Ways {
         let program = tracer.rest(&ways.given, &[&results[..], &ways.kept].concat())?;
         Some(Differentiable {
             wanted: wanted.to_vec(),
+            is_followed: true,
             results: results.len(),
             constant: outputs.iter().map(|y| !y.has_history()).collect(),
             traced: Traced::of_way(program, way.terms),

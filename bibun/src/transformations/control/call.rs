@@ -12,6 +12,7 @@ pub(super) use super::super::derived::Forward;
 use super::super::derived::{
     Batch, FirstRun, along, in_front, inputs, pull_apart_again, pull_through, values, watched,
 };
+use super::super::running::{followed, may_be_followed};
 use super::are_traced;
 use crate::apply;
 use crate::batch::Batched;
@@ -48,6 +49,8 @@ pub(super) struct ControlCall {
 struct Kept {
     /// The inputs that have history.
     watched: Vec<bool>,
+    /// Whether a transformation around the call may ask for the gradient.
+    is_followed: bool,
     paths: OnceLock<Paths>,
 }
 
@@ -151,8 +154,11 @@ impl ControlCall {
         let is_recorded = scope::is_recording() && watched.contains(&true);
         let is_here = self.outputs.is_none() && inputs.iter().all(|x| x.level() == 0);
         self.kept = (is_recorded && is_here).then(|| {
-            let paths = OnceLock::new();
-            Arc::new(Kept { watched, paths })
+            Arc::new(Kept {
+                watched,
+                is_followed: may_be_followed(&inputs),
+                paths: OnceLock::new(),
+            })
         });
         apply::run(&self, inputs, caller(), false)
     }
@@ -198,7 +204,11 @@ impl ControlCall {
 impl Kept {
     fn run(&self, f: &Forward, inputs: &[Variable]) -> Vec<Variable> {
         let (inputs, targets) = watched(inputs, |i| self.watched[i]);
-        let outputs = scope::recording(true, || f(&inputs));
+        let run = || f(&inputs);
+        let outputs = match self.is_followed {
+            true => followed(&inputs, run),
+            false => scope::recording(true, run),
+        };
         let edges = outputs.iter().map(Variable::edge).collect();
         let _ = self.paths.set(Paths::between(edges, targets));
         outputs
