@@ -701,13 +701,18 @@ impl Array {
     /// Copies the elements unless they are in row-major order in memory that no other array shares.
     #[track_caller]
     fn make_unique(&mut self) {
-        if self.layout.is_row_major() && self.unique_buffer().is_some() {
+        if self.is_unique() {
             return;
         }
         *self = allocating("as_mut_slice", || match self.inline() {
             Some(value) => with_word!(self.dtype, W => self.spread(W::of(value))),
             None => cpu().copy(self),
         });
+    }
+
+    /// Whether the elements are in row-major order in memory that no other array shares.
+    pub(crate) fn is_unique(&mut self) -> bool {
+        self.layout.is_row_major() && self.unique_buffer().is_some()
     }
 
     /// Returns a copy in row-major order, or the array itself if it is in that order already.

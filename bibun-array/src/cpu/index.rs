@@ -423,6 +423,9 @@ pub(super) fn scatter<T: Accumulate + PartialOrd>(
     }
 }
 
+/// The bytes of a part that stays in a near cache between being copied and being written to.
+const NEAR: usize = 1 << 18;
+
 /// The target after `write` has been called with each value and the element it is for. Each thread has
 /// whole parts of the target before `axis`, so the order of the values at one element is theirs.
 fn written<T: Element>(
@@ -446,9 +449,8 @@ fn written<T: Element>(
     // There is no index into an axis without elements.
     let is_outside = AtomicBool::new(rows == 0);
     let at_once = (PARALLEL / 4).div_ceil(picked);
-    let targets = chunks(target.as_mut_slice::<T>(), whole.max(1));
     let many = rayon::current_num_threads() > 1;
-    for_each(targets, many, at_once, &|i, target| {
+    let write_part = |i: usize, target: &mut [T]| {
         let own = i * picked..(i + 1) * picked;
         let mut is_missing = false;
         if row == 1 {
@@ -473,7 +475,23 @@ fn written<T: Element>(
         if is_missing {
             is_outside.store(true, Ordering::Relaxed);
         }
-    });
+    };
+    if target.is_unique() || size_of::<T>() * whole > NEAR {
+        let parts = chunks(target.as_mut_slice::<T>(), whole.max(1));
+        for_each(parts, many, at_once, &write_part);
+    } else {
+        // Each part is copied right before it is written to.
+        let start = target.to_row_major();
+        target = Array::filled_by(start.shape().clone(), |out: &mut [T]| {
+            for_each(chunks(out, whole.max(1)), many, at_once, &|i, part| {
+                match start.inline() {
+                    Some(value) => part.fill(T::from_scalar(value)),
+                    None => part.copy_from_slice(&start.host_slice::<T>()[i * whole..][..whole]),
+                }
+                write_part(i, part);
+            });
+        });
+    }
     if is_outside.into_inner() {
         let complaint = complaint.expect("without one, the indices were checked before");
         let size = rows as i64;
