@@ -21,6 +21,7 @@ use crate::locks;
 use crate::randomness::{self, BatchDraws, BatchPart};
 use crate::rules::{self, Rules};
 use crate::scope::{self, Mode};
+use crate::transformations;
 use crate::tree::Buffer;
 use crate::variable::{Value, Variable};
 
@@ -467,10 +468,33 @@ fn put_aside() -> Box<dyn Any> {
         (call::put_aside(), links::put_aside(), leaf::put_aside()),
         (scope::put_aside(), hooks::put_aside()),
         (rules::put_aside(), randomness::put_aside()),
+        transformations::put_aside(),
         (
             Aside::of(&LAYERS, Vec::new()),
             Aside::of(&ARE_LAYERS, false),
             Aside::of(&INSIDE, None),
         ),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grad;
+    use crate::transformations::are_followed;
+
+    #[test]
+    fn tasks_of_others_ask_for_no_derivatives_by_the_arguments_of_a_waiting_one() {
+        let g = grad(
+            |x| {
+                let aside = put_aside();
+                assert!(!are_followed([x]));
+                drop(aside);
+                assert!(are_followed([x]));
+                x.square()
+            },
+            &Variable::new(3.0),
+        );
+        assert_eq!(g.item::<f64>(), 6.0);
+    }
 }

@@ -182,7 +182,14 @@ fn large_indexing_does_not_depend_on_threads() {
         }
         let same = generator.integers(0, size as i64, shape);
         let y = for_any_number_of_threads(|| x.gather(&same, axis));
-        for_any_number_of_threads(|| x.clone().scatter_add(&same, axis, &y));
+        let z = for_any_number_of_threads(|| x.clone().scatter_add(&same, axis, &y));
+        // In place, in memory that nobody else holds.
+        let own = for_any_number_of_threads(|| {
+            let mut own = x.clone();
+            own.as_mut_slice::<f32>();
+            own.scatter_add(&same, axis, &y)
+        });
+        assert_eq!(numbers(&own), numbers(&z));
         for rule in [Scatter::Set, Scatter::Max, Scatter::Min] {
             for_any_number_of_threads(|| x.clone().scatter(rule, &same, axis, &y));
         }

@@ -136,7 +136,7 @@ fn f32_functions_match_f64_at_all_exponents() {
 
 /// `cargo test --release -p bibun-array-tests every_f32 -- --ignored`
 #[test]
-#[ignore = "takes half an hour"]
+#[ignore = "takes an hour of processor time"]
 fn every_f32() {
     const PART: u64 = 1 << 20;
     type Worst = (f64, &'static str, f32);

@@ -476,12 +476,13 @@ fn written<T: Element>(
             is_outside.store(true, Ordering::Relaxed);
         }
     };
+    target = target.to_row_major();
     if target.is_unique() || size_of::<T>() * whole > NEAR {
         let parts = chunks(target.as_mut_slice::<T>(), whole.max(1));
         for_each(parts, many, at_once, &write_part);
     } else {
         // Each part is copied right before it is written to.
-        let start = target.to_row_major();
+        let start = target;
         target = Array::filled_by(start.shape().clone(), |out: &mut [T]| {
             for_each(chunks(out, whole.max(1)), many, at_once, &|i, part| {
                 match start.inline() {

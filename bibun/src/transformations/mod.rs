@@ -87,7 +87,7 @@ pub(crate) use gradient::value_and_gradients;
 pub use gradient::{Objective, Pullback, grad, stop_gradient, value_and_grad, vjp};
 pub use jacobian::{hessian, hvp, jacobian, jacobian_forward, jacobian_reverse};
 pub use per_example::{PerExample, Rows, clip_factors, per_example, per_example_with};
-pub(crate) use running::are_followed;
+pub(crate) use running::{are_followed, put_aside};
 pub use tangent::{Linearized, jvp, linearize};
 pub use vectorize::{BatchAxes, VmapOptions, vmap, vmap_with};
 

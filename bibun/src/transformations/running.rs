@@ -6,6 +6,7 @@ use rustc_hash::FxHashSet;
 
 use crate::node::Edge;
 use crate::scope;
+use crate::surroundings::Aside;
 use crate::variable::Variable;
 
 /// A call of history, by its address and its generation.
@@ -13,6 +14,10 @@ type Place = (usize, u64);
 
 thread_local! {
     static RUNNING: RefCell<Vec<Place>> = const { RefCell::new(Vec::new()) };
+}
+
+pub(crate) fn put_aside() -> impl Sized {
+    Aside::of(&RUNNING, Vec::new())
 }
 
 /// Runs a function of arguments, recorded, whose derivatives with respect to them will be asked for.
