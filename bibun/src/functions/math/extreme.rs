@@ -8,6 +8,7 @@ use crate::context::Context;
 use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::families::method;
+use crate::functions::fused::fused;
 use crate::functions::{cast, equal, greater, less, logical_not, reshape, sum, where_};
 use crate::variable::Variable;
 
@@ -94,15 +95,15 @@ fn extreme(name: &'static str, x: Variable, axes: &Axes) -> Variable {
     y
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 struct Extreme {
     name: &'static str,
     over: Over,
 }
 
 impl Extreme {
-    fn chosen(&self, cx: &Context<'_>) -> Chosen<'_> {
-        Chosen::new(&self.over, self.name == "max", cx, 0)
+    fn is_maximum(&self) -> bool {
+        self.name == "max"
     }
 }
 
@@ -122,17 +123,17 @@ pub(in crate::functions) fn if_number(extreme: &Variable, count: Variable) -> Va
 }
 
 impl<'a> Chosen<'a> {
-    /// Finds the elements equal to an output, which is a maximum or a minimum.
-    fn new(over: &'a Over, is_maximum: bool, cx: &Context<'_>, output: usize) -> Self {
-        let (x, y) = (cx.input(0), cx.output(output));
-        let dtype = x.dtype();
-        let y = reshape(y, over.aligned(cx.input_shape(0)));
+    /// Finds the elements equal to a result, which is a maximum or a minimum.
+    fn new(over: &'a Over, is_maximum: bool, x: &Variable, y: Variable) -> Self {
+        let y = reshape(y, over.aligned(&x.shape()));
         // Written so that NaN is not less than NaN.
         let others = match is_maximum {
             true => less(x, &y),
             false => greater(x, &y),
         };
-        let count = cast(sum(logical_not(&others), over.kept_axes()), dtype);
+        // PERF: floats, because their sums are part of the pass that makes them.
+        let ones = cast(logical_not(&others), x.dtype().accumulator());
+        let count = cast(sum(ones, over.kept_axes()), x.dtype());
         let count = if_number(&y, count);
         Self {
             over,
@@ -180,11 +181,21 @@ impl Function for Extreme {
     }
 
     fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 1] {
-        [Some(self.chosen(cx).vjp(gy))]
+        let values = [cx.input(0), cx.output(0), gy];
+        fused(self.clone(), values, |own, [x, y, gy]| {
+            [Chosen::new(&own.over, own.is_maximum(), &x, y).vjp(gy)]
+        })
+        .map(Some)
     }
 
     fn jvp(&self, cx: &Context<'_>, [dx]: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
-        [dx.map(|dx| self.chosen(cx).jvp(dx))]
+        let values = dx.map(|dx| [cx.input(0), cx.output(0), dx]);
+        let dy = values.map(|values| {
+            fused(self.clone(), values, |own, [x, y, dx]| {
+                [Chosen::new(&own.over, own.is_maximum(), &x, y).jvp(dx)]
+            })
+        });
+        [dy.map(|[dy]| dy)]
     }
 
     fn batch(&self, x: [Batched; 1]) -> [Batched; 1] {
@@ -210,7 +221,8 @@ struct AMinMax {
 
 impl AMinMax {
     fn chosen(&self, cx: &Context<'_>) -> [Chosen<'_>; 2] {
-        [0, 1].map(|output| Chosen::new(&self.over, output == 1, cx, output))
+        let x = &cx.input(0);
+        [0, 1].map(|output| Chosen::new(&self.over, output == 1, x, cx.output(output)))
     }
 }
 
