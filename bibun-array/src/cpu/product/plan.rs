@@ -13,8 +13,10 @@ use crate::storage::LINE;
 const DEPTH: usize = 512;
 /// Bytes of a block of `b`, which fits the second-level cache.
 const BLOCK: usize = 1 << 19;
-/// The number of strips of `a`, each with the rows of a tile, for which a panel of `b` is read.
+/// The least number of strips of `a`, each with the rows of a tile, for which a panel of `b` is read, and the bytes
+/// of strips up to which it is more: to begin with another panel takes as long as the tile of a short sum.
 const STRIPS: usize = 4;
+const STRIPPED: usize = 1 << 13;
 /// Bytes of rows of `a` that are copied for all blocks of `b`: a little more than a power of two, as sizes are.
 const COPIED: usize = 9 << 18;
 /// The number of panels of `b` for which a copy of rows of `a` costs more than it gains, if they are neighbours.
@@ -122,7 +124,7 @@ impl Plan {
             },
             high: match n <= wide * lanes {
                 true => m.div_ceil(HIGH),
-                false => STRIPS,
+                false => STRIPS.max(STRIPPED / (size_of::<T>() * HIGH * depth)),
             },
             tallest,
             panel: is_panel.then(|| OnePanel {
