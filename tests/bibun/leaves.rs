@@ -94,6 +94,7 @@ thread_local! {
 struct Broken;
 
 impl UpdateRule<0, 0> for Broken {
+    const NAME: &'static str = "Broken";
     const STATE: [&'static str; 0] = [];
 
     fn given(&self, _: &ParameterStep) -> [Given; 0] {

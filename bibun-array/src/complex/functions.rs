@@ -120,13 +120,32 @@ pub(super) fn power(x: Complex64, exponent: Complex64) -> Complex64 {
 }
 
 pub(super) fn sinh(x: Complex64) -> Complex64 {
+    if x.im == 0.0 {
+        return Complex::new(x.re.sinh(), x.im);
+    }
     let (sin, cos) = x.im.sin_cos();
-    Complex::new(x.re.sinh() * cos, x.re.cosh() * sin)
+    match half_of_exp(x.re.abs()) {
+        Some(times) => Complex::new(times(cos) * x.re.signum(), times(sin)),
+        None => Complex::new(x.re.sinh() * cos, x.re.cosh() * sin),
+    }
 }
 
 pub(super) fn cosh(x: Complex64) -> Complex64 {
+    if x.im == 0.0 {
+        return Complex::new(x.re.cosh(), x.im * x.re.signum());
+    }
     let (sin, cos) = x.im.sin_cos();
-    Complex::new(x.re.cosh() * cos, x.re.sinh() * sin)
+    match half_of_exp(x.re.abs()) {
+        Some(times) => Complex::new(times(cos), times(sin) * x.re.signum()),
+        None => Complex::new(x.re.cosh() * cos, x.re.sinh() * sin),
+    }
+}
+
+/// Returns the product with `e^x / 2`, which is `sinh x` and `cosh x`, if they are close to overflow or beyond: the
+/// product may be finite nevertheless.
+fn half_of_exp(x: f64) -> Option<impl Fn(f64) -> f64> {
+    let root = (x / 2.0).exp();
+    (x > 709.0 && x.is_finite()).then_some(move |factor: f64| factor * root / 2.0 * root)
 }
 
 /// Computes the quotient of the two, from `tan(b)` and the bounded `sinh(a)`, or its limit far out
@@ -191,6 +210,40 @@ pub(super) fn logistic_density(x: Complex64) -> Complex64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Against mpmath, with 30 digits.
+    #[test]
+    fn hyperbolic_functions_far_out() {
+        const INFINITY: f64 = f64::INFINITY;
+        for sign in [1.0, -1.0] {
+            let far = |f: fn(Complex64) -> Complex64, im: f64| f(Complex::new(sign * 1e3, im));
+            // An exact zero times a number too large is no NaN.
+            assert_eq!(far(sinh, 0.0), Complex::new(sign * INFINITY, 0.0));
+            assert_eq!(far(cosh, 0.0), Complex::new(INFINITY, 0.0));
+            assert_eq!(
+                sin(Complex::new(0.0, sign * 1e3)),
+                Complex::new(0.0, sign * INFINITY)
+            );
+            assert_eq!(
+                cos(Complex::new(0.0, sign * 1e3)),
+                Complex::new(INFINITY, 0.0)
+            );
+        }
+        // The cosine of this angle is 6e-17.
+        let x = Complex::new(712.0, std::f64::consts::FRAC_PI_2);
+        let near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-12;
+        let expected = 5.053845668074347e292;
+        assert!(
+            near(sinh(x).re, expected) && near(cosh(x).re, expected),
+            "{} {}",
+            sinh(x),
+            cosh(x)
+        );
+        assert!(near(sinh(-x.conj()).re, -expected) && sinh(x).im == INFINITY);
+        let below = sinh(Complex::new(708.9, 1.0));
+        let above = sinh(Complex::new(709.1, 1.0));
+        assert!(near(above.re / below.re, 0.2f64.exp()) && near(above.im / below.im, 0.2f64.exp()));
+    }
 
     /// Against mpmath, with 30 digits.
     #[test]

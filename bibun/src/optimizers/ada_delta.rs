@@ -49,6 +49,7 @@ rule! {
 }
 
 impl UpdateRule<2, 4> for AdaDeltaRule {
+    const NAME: &'static str = "AdaDelta";
     const STATE: [&'static str; 2] = ["g", "d"];
 
     fn check(&self) -> Result<(), String> {

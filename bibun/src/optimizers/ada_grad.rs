@@ -41,6 +41,7 @@ rule! {
 }
 
 impl UpdateRule<1, 2> for AdaGradRule {
+    const NAME: &'static str = "AdaGrad";
     const STATE: [&'static str; 1] = ["h"];
 
     fn check(&self) -> Result<(), String> {

@@ -51,6 +51,7 @@ rule! {
 }
 
 impl UpdateRule<2, 9> for AdamRule {
+    const NAME: &'static str = "Adam";
     const STATE: [&'static str; 2] = ["m", "v"];
 
     fn check(&self) -> Result<(), String> {

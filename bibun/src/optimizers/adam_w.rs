@@ -46,6 +46,7 @@ rule! {
 }
 
 impl UpdateRule<2, 9> for AdamWRule {
+    const NAME: &'static str = "AdamW";
     const STATE: [&'static str; 2] = ["m", "v"];
 
     fn check(&self) -> Result<(), String> {

@@ -47,6 +47,7 @@ rule! {
 }
 
 impl UpdateRule<3, 9> for AmsGradRule {
+    const NAME: &'static str = "AmsGrad";
     const STATE: [&'static str; 3] = ["m", "v", "largest"];
 
     fn check(&self) -> Result<(), String> {

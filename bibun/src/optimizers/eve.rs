@@ -63,6 +63,7 @@ rule! {
 }
 
 impl UpdateRule<2, 9> for EveRule {
+    const NAME: &'static str = "Eve";
     const STATE: [&'static str; 2] = ["m", "v"];
     const OBSERVES: bool = true;
 

@@ -61,6 +61,7 @@ impl LambRule {
 }
 
 impl UpdateRule<2, 9> for LambRule {
+    const NAME: &'static str = "Lamb";
     const STATE: [&'static str; 2] = ["m", "v"];
 
     fn check(&self) -> Result<(), String> {

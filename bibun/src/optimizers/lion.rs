@@ -41,6 +41,7 @@ rule! {
 }
 
 impl UpdateRule<1, 6> for LionRule {
+    const NAME: &'static str = "Lion";
     const STATE: [&'static str; 1] = ["m"];
 
     fn check(&self) -> Result<(), String> {

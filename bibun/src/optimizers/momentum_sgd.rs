@@ -45,6 +45,7 @@ pub struct MomentumSgdRule {
 }
 
 impl UpdateRule<1, 2> for MomentumSgdRule {
+    const NAME: &'static str = "MomentumSgd";
     const STATE: [&'static str; 1] = ["v"];
 
     fn check(&self) -> Result<(), String> {

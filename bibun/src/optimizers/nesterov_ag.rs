@@ -47,6 +47,7 @@ pub struct NesterovAgRule {
 }
 
 impl UpdateRule<1, 2> for NesterovAgRule {
+    const NAME: &'static str = "NesterovAg";
     const STATE: [&'static str; 1] = ["v"];
 
     fn check(&self) -> Result<(), String> {

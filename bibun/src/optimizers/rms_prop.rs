@@ -42,7 +42,7 @@ rule! {
 }
 
 impl UpdateRule<1, 4> for RmsPropRule {
-    /// Not the `v` of rules with a velocity, whose state is none for this one.
+    const NAME: &'static str = "RmsProp";
     const STATE: [&'static str; 1] = ["ms"];
 
     fn check(&self) -> Result<(), String> {

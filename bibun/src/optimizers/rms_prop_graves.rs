@@ -49,6 +49,7 @@ rule! {
 }
 
 impl UpdateRule<3, 5> for RmsPropGravesRule {
+    const NAME: &'static str = "RmsPropGraves";
     const STATE: [&'static str; 3] = ["n", "g", "d"];
 
     fn check(&self) -> Result<(), String> {

@@ -58,6 +58,7 @@ rule! {
 }
 
 impl UpdateRule<2, 5> for RpropRule {
+    const NAME: &'static str = "Rprop";
     const STATE: [&'static str; 2] = ["s", "g"];
     const INITIAL: [f64; 2] = [1.0, 0.0];
 

@@ -25,6 +25,7 @@ use bibun_array::{Array, Given, Kernel, Number};
 /// struct SignOfMomentum(f64);
 ///
 /// impl UpdateRule<1, 3> for SignOfMomentum {
+///     const NAME: &'static str = "SignOfMomentum";
 ///     const STATE: [&'static str; 1] = ["m"];
 ///
 ///     fn given(&self, step: &ParameterStep) -> [Given; 3] {
@@ -52,6 +53,9 @@ use bibun_array::{Array, Given, Kernel, Number};
 pub trait UpdateRule<const N: usize, const G: usize>:
     Clone + fmt::Debug + Send + Sync + 'static
 {
+    /// The name of the optimizer in a saved state, which no optimizer of another name loads.
+    const NAME: &'static str;
+
     /// The names of the numbers of state.
     const STATE: [&'static str; N];
 

@@ -12,7 +12,7 @@ use super::hooks::{Hook, Hooks, Names, Site};
 use super::rule::{ParameterStep, UpdateRule};
 use super::schedule::Schedule;
 use super::settings::{expect_learning_rate, learning_rate_of};
-use super::slots::{Parameters, Slots};
+use super::slots::{Parameters, Slots, expect_loaded};
 use super::stepped::Packed;
 use super::{Optimizer, check_trainable, evaluate};
 use crate::call::calling;
@@ -29,10 +29,11 @@ use crate::variable::Variable;
 /// in the processor's first-level cache. A hook that needs a norm over all gradients reads them
 /// once beforehand, and so does a rule that needs a norm over its parameter.
 ///
-/// Its state has `steps`, `learning_rate` (the base), the numbers of the rule if it has any, and
-/// for each parameter such as `l1/weight` the arrays of the rule and the number of steps that the
+/// Its state has `rule` ([`UpdateRule::NAME`]), `steps`, `learning_rate` (the base), the numbers of the rule if it
+/// has any, and for each parameter such as `l1/weight` the arrays of the rule and the number of steps that the
 /// parameter has made: `parameters/l1/weight/m`, `parameters/l1/weight/steps`. Hooks, the schedule
-/// and the other settings belong to the program and are not in the state.
+/// and the other settings belong to the program and are not in the state. After a state was loaded, the first step
+/// has to be of a parameter that is in it.
 ///
 /// It is a [`Tree`](crate::Tree) without leaves, so that [`compile`](crate::compile) takes and returns it:
 /// its state is made of inputs and outputs of a program, see [`minimized`](Self::minimized).
@@ -231,7 +232,18 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
     }
 
     /// Returns a task for each parameter that has a gradient and is not frozen.
+    #[track_caller]
     fn tasks(&mut self, model: &dyn Chain) -> Vec<Task> {
+        if self.slots.are_loaded() {
+            let mut names = Vec::new();
+            for_each_parameter(model, |name, parameter| {
+                if parameter.grad().is_some() && !parameter.is_frozen() {
+                    names.push(name.to_owned());
+                }
+            });
+            let loaded = self.slots.memories().map(|(name, _)| &**name);
+            expect_loaded("update", loaded, names.iter().map(String::as_str));
+        }
         if let Some(tasks) = self.tasks_if_named(model, false) {
             return tasks;
         }
@@ -398,6 +410,9 @@ impl<R> Choice<R> {
     }
 }
 
+/// The name of the rule in a state.
+const RULE: &str = "rule";
+
 /// Returns the name of a number of a rule in a state; groups have names of their own.
 fn number_name(rule: usize, name: &str) -> String {
     match rule.checked_sub(1) {
@@ -481,6 +496,7 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> Stateful for RuleOptim
     fn state(&self) -> State {
         self.expect_here("state");
         let mut state = State::new();
+        state.insert(RULE, R::NAME);
         state.insert("steps", self.steps);
         state.insert("learning_rate", self.choice.learning_rate);
         for (i, mut rule) in self.choice.rules().cloned().enumerate() {
@@ -494,10 +510,15 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> Stateful for RuleOptim
 
     fn load_state(&mut self, state: &State) -> Result<(), StateError> {
         self.expect_here("load_state");
+        let rule = state.text(RULE)?;
+        if rule != R::NAME {
+            let what = format!("is `{rule}`, expected `{}`", R::NAME);
+            return Err(StateError::wrong(RULE, what));
+        }
         let mut error = StateError::default();
         let steps = state.count("steps").map_err(|wrong| error.add(wrong));
         let learning_rate = learning_rate_of(state).map_err(|wrong| error.add(wrong));
-        let mut wanted = vec!["steps".to_owned(), "learning_rate".to_owned()];
+        let mut wanted = [RULE, "steps", "learning_rate"].map(str::to_owned).to_vec();
         let mut rules: Vec<R> = self.choice.rules().cloned().collect();
         for (i, rule) in rules.iter_mut().enumerate() {
             for (name, number) in rule.numbers() {

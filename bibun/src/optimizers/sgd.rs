@@ -36,6 +36,7 @@ impl Sgd {
 pub struct SgdRule;
 
 impl UpdateRule<0, 1> for SgdRule {
+    const NAME: &'static str = "Sgd";
     const STATE: [&'static str; 0] = [];
 
     fn given(&self, step: &ParameterStep) -> [Given; 1] {

@@ -91,6 +91,8 @@ impl<const N: usize> Memory<N> {
 pub(super) struct Slots<const N: usize> {
     seen: IndexMap<Key, Slot<N>, FxBuildHasher>,
     waiting: Memories<N>,
+    /// Whether the state was loaded and none of its parameters has been seen yet.
+    are_loaded: bool,
 }
 
 /// The state of parameters by name.
@@ -127,6 +129,7 @@ impl<const N: usize> Slots<N> {
         }
         let loaded = self.waiting.shift_remove(&name);
         let memory = loaded.unwrap_or_else(|| Memory::initial::<R, G>(&spec));
+        self.are_loaded = false;
         let slot = Slot {
             parameter: parameter.clone(),
             own_name,
@@ -161,7 +164,7 @@ impl<const N: usize> Slots<N> {
     }
 
     /// Returns the parameters that are in use: all but those that nobody else has, unless the whole model is gone.
-    fn in_use(&self) -> impl Iterator<Item = &Slot<N>> {
+    fn in_use(&self) -> impl Iterator<Item = &Slot<N>> + Clone {
         let is_alone = |slot: &&Slot<N>| slot.parameter.is_held_alone();
         let all = self.seen.values().all(|slot| is_alone(&slot));
         self.seen
@@ -170,13 +173,22 @@ impl<const N: usize> Slots<N> {
     }
 
     /// Creates the state of parameters that have not been seen yet.
-    pub(super) fn of(waiting: Memories<N>) -> Self {
+    pub(super) fn of(waiting: Memories<N>, are_loaded: bool) -> Self {
         let seen = IndexMap::default();
-        Self { seen, waiting }
+        Self {
+            seen,
+            waiting,
+            are_loaded,
+        }
+    }
+
+    /// Whether the state was loaded and none of its parameters has made a step since.
+    pub(super) fn are_loaded(&self) -> bool {
+        self.are_loaded
     }
 
     /// Returns the state of each parameter, with its name.
-    pub(super) fn memories(&self) -> impl Iterator<Item = (&Arc<str>, &Memory<N>)> {
+    pub(super) fn memories(&self) -> impl Iterator<Item = (&Arc<str>, &Memory<N>)> + Clone {
         let seen = self.in_use().map(|slot| (&slot.name, &slot.memory));
         seen.chain(&self.waiting)
     }
@@ -253,6 +265,7 @@ impl<const N: usize> Slots<N> {
             memory.map(|memory| slot.memory = memory).is_some()
         });
         self.waiting = memories;
+        self.are_loaded = self.seen.is_empty() && !self.waiting.is_empty();
     }
 }
 
@@ -288,6 +301,35 @@ pub(super) fn unused(name: &str, is_used: impl Fn(&str) -> bool) -> String {
 /// a step may change it by less than their precision.
 pub(super) fn spec_of_state(parameter: &Spec) -> Spec {
     Spec::new(&parameter.shape, parameter.dtype.accumulator())
+}
+
+/// Checks that the first step after loading is of a parameter that is in the loaded state: the model may be another
+/// one, or a part of it, where parameters have other names.
+#[track_caller]
+pub(super) fn expect_loaded<'a>(
+    function: &'static str,
+    loaded: impl Iterator<Item = &'a str> + Clone,
+    step: impl Iterator<Item = &'a str> + Clone,
+) {
+    if step
+        .clone()
+        .any(|name| loaded.clone().any(|known| known == name))
+    {
+        return;
+    }
+    if let (Some(known), Some(name)) = (loaded.clone().next(), step.clone().next()) {
+        let more = |names: usize| match names {
+            1 => String::new(),
+            _ => format!(" and {} more", names - 1),
+        };
+        let what = format!(
+            "the loaded state is of other parameters (`{known}`{}) than this step (`{name}`{}); make it with the model \
+             that the state was saved with, or a new optimizer",
+            more(loaded.count()),
+            more(step.count()),
+        );
+        raise(Error::argument(function, what));
+    }
 }
 
 /// Checks that a loaded array has the shape and dtype of the state of the parameter that has

@@ -47,6 +47,7 @@ rule! {
 }
 
 impl UpdateRule<3, 2> for Smorms3Rule {
+    const NAME: &'static str = "Smorms3";
     const STATE: [&'static str; 3] = ["g", "v", "memory"];
     const INITIAL: [f64; 3] = [0.0, 0.0, 1.0];
 

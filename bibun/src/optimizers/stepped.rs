@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use super::hooks::Hooks;
 use super::rule::UpdateRule;
 use super::rule_optimizer::{Choice, RuleOptimizer, Task, advance, home};
-use super::slots::{Memory, Parameters, Slots, expect_spec, spec_of_state};
+use super::slots::{Memory, Parameters, Slots, expect_loaded, expect_spec, spec_of_state};
 use crate::call::calling;
 use crate::error::{Error, caller, raise};
 use crate::function::Spec;
@@ -30,6 +30,8 @@ pub(super) struct Packed {
     /// The number of steps, the learning rate, the numbers of each rule, and for each parameter the number
     /// of its steps and its arrays.
     arrays: Vec<Array>,
+    /// Whether they were loaded, and no step has been made since.
+    are_loaded: bool,
 }
 
 impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G> {
@@ -137,11 +139,22 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
         let used = (0..gradients.len()).filter(|&i| gradients[i].is_some());
         let used: Vec<usize> = used.collect();
         let parameters = used.iter().map(|&i| &leaves.variables[i]);
-        let Packed { names, arrays } = self.packed();
+        let Packed {
+            names,
+            arrays,
+            are_loaded,
+        } = self.packed();
         let of_all = Leaves::of_model(model).names;
         let of_all = of_all.iter().enumerate().map(|(i, name)| (&**name, i));
         let of_all: FxHashMap<&str, usize> = of_all.collect();
         let used_names = used.iter().map(|&i| &*leaves.names[i]);
+        if are_loaded {
+            expect_loaded(
+                function,
+                names.iter().map(|name| &**name),
+                used_names.clone(),
+            );
+        }
         let numbers = used_names.clone().map(|name| of_all[name]).collect();
         let mut known: IndexMap<Arc<str>, (), FxBuildHasher> =
             names.iter().map(|name| (Arc::clone(name), ())).collect();
@@ -207,7 +220,12 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
             stepped[i] = parameter;
         }
         let (choice, hooks) = (self.choice.clone(), self.hooks.clone());
-        let optimizer = Self::unpacked(choice, hooks, names.into(), made);
+        let packed = Packed {
+            names: names.into(),
+            arrays: made,
+            are_loaded: false,
+        };
+        let optimizer = Self::unpacked(choice, hooks, packed);
         (leaves.replaced(model, &stepped), optimizer)
     }
 
@@ -242,17 +260,15 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
             arrays.push(Array::scalar(memory.steps as i64));
             arrays.extend(memory.arrays.iter().cloned());
         }
-        let names = names.into();
-        Packed { names, arrays }
+        Packed {
+            names: names.into(),
+            arrays,
+            are_loaded: self.slots.are_loaded(),
+        }
     }
 
     /// An optimizer with this state, whose numbers are known unless a function is being traced.
-    fn unpacked(
-        choice: Choice<R>,
-        hooks: Hooks,
-        names: Arc<[Arc<str>]>,
-        arrays: Vec<Array>,
-    ) -> Self {
+    fn unpacked(choice: Choice<R>, hooks: Hooks, packed: Packed) -> Self {
         let mut optimizer = Self {
             choice,
             hooks,
@@ -261,14 +277,19 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
             traced: None,
         };
         // In the structure of an argument, which has no values, the number of steps is no integer.
-        if arrays.iter().any(is_traced) || arrays[0].dtype() != DType::I64 {
-            optimizer.traced = Some(Packed { names, arrays });
+        if packed.arrays.iter().any(is_traced) || packed.arrays[0].dtype() != DType::I64 {
+            optimizer.traced = Some(packed);
             return optimizer;
         }
+        let Packed {
+            names,
+            arrays,
+            are_loaded,
+        } = packed;
         let (steps, memories) = unpack(&mut optimizer.choice, arrays);
         optimizer.steps = steps;
         let names = names.iter().map(Arc::clone);
-        optimizer.slots = Slots::of(names.zip(memories).collect());
+        optimizer.slots = Slots::of(names.zip(memories).collect(), are_loaded);
         optimizer
     }
 }
@@ -498,7 +519,7 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> Tree for RuleOptimizer
             visitor.plain(&address);
         }
         // By the names that arrays have in `packed`.
-        let Some(Packed { names, arrays }) = &self.traced else {
+        let Some(Packed { names, arrays, .. }) = &self.traced else {
             return self.visit_state(visitor);
         };
         let (numbers, states) = arrays.split_at(arrays.len() - names.len() * (1 + N));
@@ -511,8 +532,12 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> Tree for RuleOptimizer
     }
 
     fn map(&self, mapper: &mut Mapper<'_>) -> Self {
-        let Packed { names, arrays } = self.packed();
-        let arrays = arrays.iter().map(|array| array.map(mapper)).collect();
-        Self::unpacked(self.choice.clone(), self.hooks.clone(), names, arrays)
+        let mut packed = self.packed();
+        packed.arrays = packed
+            .arrays
+            .iter()
+            .map(|array| array.map(mapper))
+            .collect();
+        Self::unpacked(self.choice.clone(), self.hooks.clone(), packed)
     }
 }

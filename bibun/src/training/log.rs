@@ -1,6 +1,6 @@
 //! The log of training.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 
@@ -134,6 +134,11 @@ impl Log {
         self.interval.clear();
         self.entries.push(entry);
         self.entries.last().expect("just put there")
+    }
+
+    /// Whether a folder has a log with lines.
+    pub(super) fn is_in(folder: &Path) -> bool {
+        fs::metadata(folder.join(FILE)).is_ok_and(|file| file.len() > 0)
     }
 
     /// Writes all lines to the file, replacing its contents.

@@ -541,8 +541,11 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
         let folder = Folder::open(&path)?;
         self.line.check(&path)?;
         let iteration = self.clock.iteration;
+        let is_new = iteration == 0 && self.log.entries().is_empty();
         let mut files = Vec::new();
-        if self.line.strange().any(|strange| strange > iteration) {
+        if is_new && Log::is_in(folder.path()?)
+            || self.line.strange().any(|strange| strange > iteration)
+        {
             files.push(PathBuf::from(log::FILE));
             files.extend(self.graph.clone().filter(|_| iteration == 0));
             for Added { extension, .. } in &self.extensions {

@@ -120,6 +120,7 @@ impl ElementFormula<3> for Sum {
 }
 
 impl UpdateRule<1, 1> for Counting {
+    const NAME: &'static str = "Counting";
     const STATE: [&'static str; 1] = ["count"];
     const INITIAL: [f64; 1] = [10.0];
     const OBSERVES: bool = true;

@@ -198,6 +198,52 @@ fn damaged_snapshots_of_earlier_steps_take_no_places() {
 }
 
 #[test]
+fn a_second_training_without_snapshots_sets_the_log_of_the_first_aside() {
+    let folder = Folder::new("again");
+    let path = folder.path();
+    let plain = |steps: u64| {
+        Trainer::new(Net::new(0), Points::new(100, 32), Adam::new(0.05), loss)
+            .until(Until::Iterations(steps))
+            .folder(path)
+            .log_every(Trigger::Iterations(1))
+            .extend(Plot::new("loss.svg", ["loss"]))
+    };
+    let read = |path: &Path| fs::read(path.join("log.jsonl")).expect("a log");
+    let mut first = plain(3);
+    first.run().expect("no trouble");
+    // The same training goes on.
+    first = first.until(Until::Iterations(5));
+    first.run().expect("no trouble");
+    assert!(!path.join("set_aside_1").exists());
+    let log = read(path);
+    assert_eq!(
+        Log::read(path.join("log.jsonl"))
+            .expect("a log")
+            .entries()
+            .len(),
+        5
+    );
+
+    let mut second = plain(2);
+    assert!(second.resume().expect("a folder").snapshot.is_none());
+    second.run().expect("no trouble");
+    assert_eq!(
+        Log::read(path.join("log.jsonl"))
+            .expect("a log")
+            .entries()
+            .len(),
+        2
+    );
+    let aside = path.join("set_aside_1");
+    assert_eq!(read(&aside), log);
+    assert!(aside.join("loss.svg").exists() && path.join("loss.svg").exists());
+    // A log without lines is none.
+    fs::write(path.join("log.jsonl"), "").expect("written");
+    plain(1).run().expect("no trouble");
+    assert!(!path.join("set_aside_2").exists());
+}
+
+#[test]
 fn a_snapshot_under_another_name_is_passed_over() {
     let folder = Folder::new("renamed");
     let path = folder.path();
