@@ -11,7 +11,7 @@ use bibun::optimizers::{
     AdaDelta, AdaGrad, Adam, AdamW, AmsGrad, Eve, Lamb, Lbfgs, Lion, MomentumSgd, NesterovAg,
     Optimizer, RmsProp, RmsPropGraves, Rprop, RuleOptimizer, Sgd, Smorms3, UpdateRule,
 };
-use bibun::serializers::Stateful;
+use bibun::serializers::{Stateful, Value};
 use bibun::{
     Tree, Variable, attempt, checkpoint, compile, detect_anomaly, fori_loop, grad, hvp, jacobian,
     jvp, no_grad, per_example, scan, stop_gradient, value_and_grad,
@@ -32,9 +32,14 @@ fn batch(i: u64) -> (Variable, Variable) {
 fn same_states<N: Chain>(a: &N, b: &N, one: &impl Stateful, other: &impl Stateful) {
     for [a, b] in [[a.state(), b.state()], [one.state(), other.state()]] {
         assert_eq!(a.iter().count(), b.iter().count());
-        for (name, _) in a.iter() {
-            let [a, b] = [&a, &b].map(|state| state.array(name).unwrap());
-            assert!(a.has_same_bits(b), "{name}: {a:?} is not {b:?}");
+        for (name, value) in a.iter() {
+            match value {
+                Value::Text(text) => assert_eq!(b.text(name), Ok(&**text)),
+                Value::Array(a) => {
+                    let b = b.array(name).unwrap();
+                    assert!(a.has_same_bits(b), "{name}: {a:?} is not {b:?}");
+                }
+            }
         }
     }
 }

@@ -11,7 +11,7 @@ use bibun_array::{Array, Change, Device, ElementUpdate, Given, Number, Update, c
 use super::hooks::{Hook, Hooks, Names, Site};
 use super::rule::{ParameterStep, UpdateRule};
 use super::schedule::Schedule;
-use super::settings::{expect_learning_rate, learning_rate_of};
+use super::settings::{RULE, check_rule, expect_learning_rate, learning_rate_of};
 use super::slots::{Parameters, Slots, expect_loaded};
 use super::stepped::Packed;
 use super::{Optimizer, check_trainable, evaluate};
@@ -410,9 +410,6 @@ impl<R> Choice<R> {
     }
 }
 
-/// The name of the rule in a state.
-const RULE: &str = "rule";
-
 /// Returns the name of a number of a rule in a state; groups have names of their own.
 fn number_name(rule: usize, name: &str) -> String {
     match rule.checked_sub(1) {
@@ -510,11 +507,7 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> Stateful for RuleOptim
 
     fn load_state(&mut self, state: &State) -> Result<(), StateError> {
         self.expect_here("load_state");
-        let rule = state.text(RULE)?;
-        if rule != R::NAME {
-            let what = format!("is `{rule}`, expected `{}`", R::NAME);
-            return Err(StateError::wrong(RULE, what));
-        }
+        check_rule(state, R::NAME)?;
         let mut error = StateError::default();
         let steps = state.count("steps").map_err(|wrong| error.add(wrong));
         let learning_rate = learning_rate_of(state).map_err(|wrong| error.add(wrong));

@@ -100,6 +100,20 @@ pub(super) fn expect_learning_rate(function: &'static str, learning_rate: f64) {
     );
 }
 
+/// The name that the name of an optimizer's rule has in a state.
+pub(super) const RULE: &str = "rule";
+
+/// Checks that a state is that of an optimizer with this rule, before what follows from another is listed.
+pub(super) fn check_rule(state: &State, own: &str) -> Result<(), StateError> {
+    match state.text(RULE)? {
+        found if found == own => Ok(()),
+        other => Err(StateError::wrong(
+            RULE,
+            format!("is `{other}`, expected `{own}`"),
+        )),
+    }
+}
+
 /// Reads the learning rate of a state.
 pub(super) fn learning_rate_of(state: &State) -> Result<f64, StateError> {
     let (name, range) = ("learning_rate", Range::NotNegative);

@@ -517,7 +517,7 @@ fn every_process_keeps_its_part_of_the_elements() {
             let kept = moments(&optimizer.optimizer().state());
             assert_eq!(moments(&optimizer.state()), 1021);
             let refused = optimizer.load_state(&State::new()).unwrap_err();
-            assert!(refused.to_string().contains("steps"), "{refused}");
+            assert!(refused.to_string().contains("rule"), "{refused}");
             step(&mut optimizer);
             // Its own state, again.
             let state = optimizer.state();

@@ -11,7 +11,7 @@ use indexmap::IndexMap;
 
 use self::line_search::{Trial, strong_wolfe};
 use self::vectors::{Parts, dot};
-use super::settings::{Range, expect, expect_learning_rate, learning_rate_of};
+use super::settings::{RULE, Range, check_rule, expect, expect_learning_rate, learning_rate_of};
 use super::{Optimizer, check_trainable, evaluate};
 use crate::links::Chain;
 use crate::serializers::{State, StateError, Stateful};
@@ -34,7 +34,7 @@ use crate::variable::Variable;
 /// schedules, because they would make the gradient differ from that of the loss; add penalties to
 /// the loss instead.
 ///
-/// Its state has `steps`, `learning_rate`, the number of `pairs`, whether there is a `last` point
+/// Its state has `rule`, `steps`, `learning_rate`, the number of `pairs`, whether there is a `last` point
 /// of an `update` alone, and for each parameter the pairs, `parameters/l1/weight/s0`,
 /// `parameters/l1/weight/y0` and so on from the oldest, and that point and its gradient,
 /// `parameters/l1/weight/w` and `parameters/l1/weight/g`.
@@ -304,9 +304,13 @@ impl Optimizer for Lbfgs {
     }
 }
 
+/// Its name in a state, as [`UpdateRule::NAME`](super::UpdateRule::NAME).
+const NAME: &str = "Lbfgs";
+
 impl Stateful for Lbfgs {
     fn state(&self) -> State {
         let mut state = State::new();
+        state.insert(RULE, NAME);
         state.insert("steps", self.steps);
         state.insert("learning_rate", self.learning_rate);
         let (pairs, has_last, arrays) = match &self.waiting {
@@ -334,6 +338,7 @@ impl Stateful for Lbfgs {
     }
 
     fn load_state(&mut self, state: &State) -> Result<(), StateError> {
+        check_rule(state, NAME)?;
         let steps = state.count("steps")?;
         let learning_rate = learning_rate_of(state)?;
         let (pairs, has_last) = (state.count("pairs")?, state.flag("last")?);
@@ -348,7 +353,7 @@ impl Stateful for Lbfgs {
             .read(&state.part("parameters"), &|| vector_names(pairs, has_last))
             .map_err(|error| error.within("parameters"))?;
         let is_wanted = |name: &str| {
-            ["steps", "learning_rate", "pairs", "last"].contains(&name)
+            [RULE, "steps", "learning_rate", "pairs", "last"].contains(&name)
                 || name.starts_with("parameters/")
         };
         let unexpected = state.iter().map(|(name, _)| name.to_owned());
