@@ -3,8 +3,8 @@
 use bibun::array::{Array, DType, Generator};
 use bibun::functions::{
     Combine, bincount, bucketize, cummax, gather, histogram, index_copy, masked_scatter,
-    masked_select, median, mode, repeat_interleave, scatter_reduce, searchsorted, segment_mean,
-    segment_prod, unique,
+    masked_select, median, mode, repeat_interleave, scatter_reduce, searchsorted, segment_max,
+    segment_mean, segment_prod, unique,
 };
 use bibun::{Variable, at, attempt, compile, grad, jvp, per_example, vmap};
 
@@ -205,5 +205,21 @@ fn layouts_and_dtypes() {
                 assert_eq!(y.dtype(), if is_float { DType::F64 } else { dtype });
             }
         }
+    }
+}
+
+#[test]
+fn extremes_that_many_halves_reach_share_equally() {
+    const COUNT: usize = 5000;
+    for dtype in [DType::F16, DType::BF16] {
+        let x = Variable::new(Array::ones([COUNT], dtype));
+        let ids = Variable::constant(Array::zeros([COUNT], DType::I64));
+        let y = |x: &Variable| segment_max(x, &ids, 1);
+        let total = y(&x).sum(..) * (COUNT as f64 / 2.0);
+        total.backward();
+        let gx = x.grad().unwrap().array().cast(DType::F64);
+        assert_eq!(gx.to_vec::<f64>(), vec![0.5; COUNT]);
+        let (_, dy) = jvp(y, &x, &Variable::constant(Array::ones([COUNT], dtype)));
+        assert_eq!(dy.array().cast(DType::F64).to_vec::<f64>(), [1.0]);
     }
 }

@@ -56,7 +56,7 @@ pub trait UpdateRule<const N: usize, const G: usize>:
     /// The name of the optimizer in a saved state, which no optimizer of another name loads.
     const NAME: &'static str;
 
-    /// The names of the numbers of state.
+    /// The names of the numbers of state; `steps` is taken.
     const STATE: [&'static str; N];
 
     /// The values of the numbers of state before the first step.

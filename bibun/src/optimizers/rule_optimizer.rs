@@ -12,7 +12,7 @@ use super::hooks::{Hook, Hooks, Names, Site};
 use super::rule::{ParameterStep, UpdateRule};
 use super::schedule::Schedule;
 use super::settings::{RULE, check_rule, expect_learning_rate, learning_rate_of};
-use super::slots::{Parameters, Slots, expect_loaded};
+use super::slots::{Parameters, STEPS, Slots, expect_loaded};
 use super::stepped::Packed;
 use super::{Optimizer, check_trainable, evaluate};
 use crate::call::calling;
@@ -33,7 +33,11 @@ use crate::variable::Variable;
 /// has any, and for each parameter such as `l1/weight` the arrays of the rule and the number of steps that the
 /// parameter has made: `parameters/l1/weight/m`, `parameters/l1/weight/steps`. Hooks, the schedule
 /// and the other settings belong to the program and are not in the state. After a state was loaded, the first step
-/// has to be of a parameter that is in it.
+/// has to be of a model that has a parameter of a name in it.
+///
+/// An optimizer that makes steps of several models by turns knows those of their parameters that have the same name by
+/// the order of the models' first steps: after a state was loaded, too. One optimizer for each model, or one struct of
+/// both, needs no order.
 ///
 /// It is a [`Tree`](crate::Tree) without leaves, so that [`compile`](crate::compile) takes and returns it:
 /// its state is made of inputs and outputs of a program, see [`minimized`](Self::minimized).
@@ -236,11 +240,7 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
     fn tasks(&mut self, model: &dyn Chain) -> Vec<Task> {
         if self.slots.are_loaded() {
             let mut names = Vec::new();
-            for_each_parameter(model, |name, parameter| {
-                if parameter.grad().is_some() && !parameter.is_frozen() {
-                    names.push(name.to_owned());
-                }
-            });
+            for_each_parameter(model, |name, _| names.push(name.to_owned()));
             let loaded = self.slots.memories().map(|(name, _)| &**name);
             expect_loaded("update", loaded, names.iter().map(String::as_str));
         }
@@ -298,6 +298,12 @@ fn expect_rule<R: UpdateRule<N, G>, const N: usize, const G: usize>(
     rule: &R,
 ) {
     if let Err(what) = rule.check() {
+        raise(Error::argument(function, what));
+    }
+    if R::STATE.contains(&STEPS) {
+        let what = format!(
+            "the state of each parameter has `{STEPS}` already; `STATE` needs another name"
+        );
         raise(Error::argument(function, what));
     }
 }

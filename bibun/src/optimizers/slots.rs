@@ -277,7 +277,7 @@ fn is_one_name(a: &str, b: &str) -> bool {
 }
 
 /// The name of the number of steps of a parameter.
-const STEPS: &str = "steps";
+pub(super) const STEPS: &str = "steps";
 
 /// Returns the name of a part of a parameter's state; a lone parameter has no name.
 pub(super) fn within(name: &str, part: &str) -> String {
@@ -303,30 +303,30 @@ pub(super) fn spec_of_state(parameter: &Spec) -> Spec {
     Spec::new(&parameter.shape, parameter.dtype.accumulator())
 }
 
-/// Checks that the first step after loading is of a parameter that is in the loaded state: the model may be another
-/// one, or a part of it, where parameters have other names.
+/// Checks, at the first step after loading, that the model has a parameter that is in the loaded state: it may be
+/// another model, or a part of it, where parameters have other names.
 #[track_caller]
 pub(super) fn expect_loaded<'a>(
     function: &'static str,
     loaded: impl Iterator<Item = &'a str> + Clone,
-    step: impl Iterator<Item = &'a str> + Clone,
+    model: impl Iterator<Item = &'a str> + Clone,
 ) {
-    if step
+    if model
         .clone()
         .any(|name| loaded.clone().any(|known| known == name))
     {
         return;
     }
-    if let (Some(known), Some(name)) = (loaded.clone().next(), step.clone().next()) {
+    if let (Some(known), Some(name)) = (loaded.clone().next(), model.clone().next()) {
         let more = |names: usize| match names {
             1 => String::new(),
             _ => format!(" and {} more", names - 1),
         };
         let what = format!(
-            "the loaded state is of other parameters (`{known}`{}) than this step (`{name}`{}); make it with the model \
-             that the state was saved with, or a new optimizer",
+            "the loaded state is of other parameters (`{known}`{}) than the model's (`{name}`{}); use the model that \
+             the state was saved with, or a new optimizer",
             more(loaded.count()),
-            more(step.count()),
+            more(model.count()),
         );
         raise(Error::argument(function, what));
     }

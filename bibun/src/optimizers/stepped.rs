@@ -145,16 +145,13 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
             are_loaded,
         } = self.packed();
         let of_all = Leaves::of_model(model).names;
+        if are_loaded {
+            let loaded = names.iter().map(|name| &**name);
+            expect_loaded(function, loaded, of_all.iter().map(String::as_str));
+        }
         let of_all = of_all.iter().enumerate().map(|(i, name)| (&**name, i));
         let of_all: FxHashMap<&str, usize> = of_all.collect();
         let used_names = used.iter().map(|&i| &*leaves.names[i]);
-        if are_loaded {
-            expect_loaded(
-                function,
-                names.iter().map(|name| &**name),
-                used_names.clone(),
-            );
-        }
         let numbers = used_names.clone().map(|name| of_all[name]).collect();
         let mut known: IndexMap<Arc<str>, (), FxBuildHasher> =
             names.iter().map(|name| (Arc::clone(name), ())).collect();

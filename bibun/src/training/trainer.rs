@@ -543,10 +543,8 @@ impl<M: Chain + 'static, S: BatchSource> Trainer<M, S> {
         let iteration = self.clock.iteration;
         let is_new = iteration == 0 && self.log.entries().is_empty();
         let mut files = Vec::new();
-        if is_new && Log::is_in(folder.path()?)
-            || self.line.strange().any(|strange| strange > iteration)
-        {
-            files.push(PathBuf::from(log::FILE));
+        if is_new || self.line.strange().any(|strange| strange > iteration) {
+            files.extend(Log::is_in(folder.path()?).then(|| PathBuf::from(log::FILE)));
             files.extend(self.graph.clone().filter(|_| iteration == 0));
             for Added { extension, .. } in &self.extensions {
                 files.extend(extension.files().into_iter().map(Path::to_owned));

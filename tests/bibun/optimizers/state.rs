@@ -416,7 +416,7 @@ fn states_of_other_shapes_are_refused() {
 }
 
 #[test]
-fn the_first_step_after_loading_is_of_the_parameters_that_were_saved() {
+fn the_first_step_after_loading_is_of_the_model_that_was_saved() {
     let whole = model(0);
     let mut adam = Adam::new(0.1);
     train(&mut adam, &whole, 0..3);
@@ -427,8 +427,8 @@ fn the_first_step_after_loading_is_of_the_parameters_that_were_saved() {
         adam
     };
     let loss = |layer: &Linear| layer.weight.square().sum(..);
-    let expected = "the loaded state is of other parameters (`0/weight` and 3 more) than this step (`weight`); \
-                    make it with the model that the state was saved with, or a new optimizer";
+    let expected = "the loaded state is of other parameters (`0/weight` and 3 more) than the model's (`weight` and \
+                    1 more); use the model that the state was saved with, or a new optimizer";
 
     // A part of the model, whose parameters have other names there.
     let mut eager = loaded();
@@ -459,6 +459,24 @@ fn the_first_step_after_loading_is_of_the_parameters_that_were_saved() {
     assert_eq!(Optimizer::steps(&adam), 6);
     assert!(names(&adam.state()).contains(&"parameters/weight/m".to_owned()));
 
+    // Another part of the model may be trained than was before.
+    let mut part = Adam::new(0.1);
+    whole[1].freeze();
+    part.minimize(&whole, &mut || loss(&whole[0]));
+    let mut resumed = Adam::new(0.1);
+    resumed.load_state(&part.state()).unwrap();
+    whole[0].freeze();
+    whole[1].unfreeze();
+    resumed.minimize(&whole, &mut || loss(&whole[1]));
+    whole[0].unfreeze();
+    let one = compile(move |(model, adam): &(Vec<Linear>, Adam)| {
+        adam.minimized(model, |model| loss(&model[1]))
+    });
+    let mut resumed = Adam::new(0.1);
+    resumed.load_state(&part.state()).unwrap();
+    let (_, _, resumed) = one.call(&(whole.clone(), resumed));
+    assert_eq!(Optimizer::steps(&resumed), 2);
+
     // A state without parameters is of any.
     let mut fresh = Adam::new(0.1);
     fresh.load_state(&Adam::new(0.1).state()).unwrap();
@@ -466,6 +484,66 @@ fn the_first_step_after_loading_is_of_the_parameters_that_were_saved() {
     // Some of them may be new.
     let grown: Vec<Linear> = whole.iter().cloned().chain([linear(7)]).collect();
     loaded().minimize(&grown, &mut || loss(&grown[0]) + loss(&grown[2]));
+}
+
+#[test]
+fn curvature_is_that_of_the_same_parameters_after_loading() {
+    let far = |model: &Vec<Linear>| {
+        let x = Variable::constant(Generator::new(3).normal([9, 3], 0.0, 1.0, DType::F32));
+        let y = model[1].forward(&model[0].forward(&x).tanh());
+        (y - 1.0).square().mean(..)
+    };
+    let train = |lbfgs: &mut Lbfgs, model: &Vec<Linear>| {
+        drop(lbfgs.minimize(model, &mut || far(model)));
+    };
+    let trained = || {
+        let (model, mut lbfgs) = (model(0), Lbfgs::new(0.5).iterations(3));
+        train(&mut lbfgs, &model);
+        (model, lbfgs)
+    };
+    // Frozen since: the history starts anew, with and without loading. Frozen before: likewise.
+    for (before, after) in [(false, true), (true, false), (false, false)] {
+        let (own, mut lbfgs) = trained();
+        if before {
+            own[0].freeze();
+            train(&mut lbfgs, &own);
+        }
+        let copy = model(1);
+        Chain::load_state(&copy, &Chain::state(&own)).unwrap();
+        let mut loaded = Lbfgs::new(0.5).iterations(3);
+        loaded.load_state(&lbfgs.state()).unwrap();
+        for model in [&own, &copy] {
+            match after {
+                true => model[0].freeze(),
+                false => model[0].unfreeze(),
+            }
+        }
+        for _ in 0..2 {
+            train(&mut lbfgs, &own);
+            train(&mut loaded, &copy);
+            assert_eq!(
+                bits(&own),
+                bits(&copy),
+                "frozen before: {before}, after: {after}"
+            );
+        }
+    }
+    // A state without pairs is of any model, one of others of none.
+    let (own, mut lbfgs) = (model(0), Lbfgs::new(0.5));
+    lbfgs.load_state(&Lbfgs::new(0.5).state()).unwrap();
+    train(&mut lbfgs, &own);
+    let state = trained().1.state();
+    lbfgs = Lbfgs::new(0.5);
+    lbfgs.load_state(&state).unwrap();
+    let part = || own[1].weight.square().sum(..);
+    let error = attempt(|| lbfgs.minimize(&own[1], &mut || part())).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("the loaded state is of other parameters"),
+        "{error}"
+    );
+    assert!(error.to_string().contains(file!()), "{error}");
 }
 
 #[test]

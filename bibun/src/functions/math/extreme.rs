@@ -112,7 +112,7 @@ struct Chosen<'a> {
     over: &'a Over,
     /// The elements that are less extreme than the result.
     others: Variable,
-    /// The number of those that are not, as floats; NaN where the result is.
+    /// The number of those that are not, as floats that hold it; NaN where the result is.
     count: Variable,
 }
 
@@ -133,8 +133,7 @@ impl<'a> Chosen<'a> {
         };
         // PERF: floats, because their sums are part of the pass that makes them.
         let ones = cast(logical_not(&others), x.dtype().accumulator());
-        let count = cast(sum(ones, over.kept_axes()), x.dtype());
-        let count = if_number(&y, count);
+        let count = if_number(&y, sum(ones, over.kept_axes()));
         Self {
             over,
             others,
@@ -144,14 +143,17 @@ impl<'a> Chosen<'a> {
 
     /// Gives equal shares of the output's cotangent to the elements.
     fn vjp(self, gy: Variable) -> Variable {
-        let share = reshape(gy, self.count.shape()) / self.count;
-        where_(self.others, 0.0, share)
+        let dtype = gy.dtype();
+        let gy = cast(reshape(gy, self.count.shape()), self.count.dtype());
+        where_(self.others, 0.0, cast(gy / self.count, dtype))
     }
 
     /// Returns the mean of the elements' tangents.
     fn jvp(self, dx: Variable) -> Variable {
-        let total = sum(where_(self.others, 0.0, dx), self.over.kept_axes());
-        let mean = total / self.count;
+        let dtype = dx.dtype();
+        let chosen = cast(where_(self.others, 0.0, dx), self.count.dtype());
+        let total = sum(chosen, self.over.kept_axes());
+        let mean = cast(total / self.count, dtype);
         let shape = self.over.reduced(&mean.shape());
         reshape(mean, shape)
     }
@@ -319,6 +321,31 @@ mod tests {
     use crate::forward::jvp;
     use crate::{attempt, gradients};
     use bibun_array::DType;
+
+    /// More than half-precision floats can count.
+    #[test]
+    fn many_equal_elements_of_16_bits_share_equally() {
+        const COUNT: usize = 70_000;
+        for dtype in [DType::F16, DType::BF16] {
+            let x = Variable::new(Array::ones([2, COUNT], dtype));
+            let ones = Variable::constant(Array::ones([2, COUNT], dtype));
+            for y in [max(&x, 1), aminmax(&x, 1)[0].clone()] {
+                let gx = gradients(&[&(y * 35_000.0).sum(..)], &[&x]);
+                let gx = gx[0].as_ref().unwrap().array().cast(DType::F64);
+                assert_eq!(
+                    [gx.min(..), gx.max(..)].map(|gx| gx.item::<f64>()),
+                    [0.5; 2]
+                );
+            }
+            let both: [fn(&Variable) -> Variable; 2] =
+                [|x| max(x, 1), |x| aminmax(x, 1)[1].clone()];
+            for f in both {
+                let (_, dy) = jvp(|x| vec![f(&x[0])], &[x.clone()], &[ones.clone()]);
+                let dy = dy[0].as_ref().unwrap().array().cast(DType::F64);
+                assert_eq!(dy.to_vec::<f64>(), [1.0, 1.0]);
+            }
+        }
+    }
 
     #[test]
     fn equal_elements_share_equally_in_both_directions() {

@@ -12,8 +12,10 @@ use indexmap::IndexMap;
 use self::line_search::{Trial, strong_wolfe};
 use self::vectors::{Parts, dot};
 use super::settings::{RULE, Range, check_rule, expect, expect_learning_rate, learning_rate_of};
+use super::slots::expect_loaded;
 use super::{Optimizer, check_trainable, evaluate};
-use crate::links::Chain;
+use crate::call::calling;
+use crate::links::{Chain, for_each_parameter};
 use crate::serializers::{State, StateError, Stateful};
 use crate::variable::Variable;
 
@@ -144,7 +146,16 @@ impl Lbfgs {
         }
         // What does not fit stays where it is.
         self.history = match &self.waiting {
-            Some(loaded) => loaded.history(&parts),
+            Some(loaded) => {
+                let mut names = Vec::new();
+                for_each_parameter(model, |name, _| names.push(name.to_owned()));
+                let known = loaded.arrays.keys().map(String::as_str);
+                expect_loaded("update", known, names.iter().map(String::as_str));
+                match parts.have_names(&loaded.arrays) {
+                    true => loaded.history(&parts),
+                    false => History::default(),
+                }
+            }
             None => History::default(),
         };
         self.waiting = None;
@@ -212,6 +223,7 @@ fn add(x: &mut [f64], factor: f64, y: &[f64]) {
 impl Optimizer for Lbfgs {
     #[track_caller]
     fn update(&mut self, model: &dyn Chain) {
+        let _called = calling("update");
         check_trainable("update", model);
         self.settle(model);
         let (mut w, gw) = (self.parts.values(), self.parts.gradients());
@@ -229,6 +241,7 @@ impl Optimizer for Lbfgs {
 
     #[track_caller]
     fn minimize(&mut self, model: &dyn Chain, objective: &mut dyn FnMut() -> Variable) -> Variable {
+        let _called = calling("minimize");
         let loss = evaluate(model, objective);
         self.settle(model);
         self.history.last = None;

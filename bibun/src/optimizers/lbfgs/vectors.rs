@@ -3,7 +3,6 @@
 use bibun_array::{Array, DType, Shape, cpu};
 use indexmap::IndexMap;
 
-use crate::error::{Error, raise};
 use crate::function::Spec;
 use crate::links::{Chain, for_each_parameter};
 use crate::optimizers::slots::{expect_spec, unused, within};
@@ -29,6 +28,12 @@ impl Parts {
     pub(super) fn are_same(&self, other: &Self) -> bool {
         let mut both = self.0.values().zip(other.0.values());
         self.0.len() == other.0.len() && both.all(|(a, b)| a.is_identical(b))
+    }
+
+    /// Returns whether a loaded state has arrays of these parameters and of no others.
+    pub(super) fn have_names(&self, arrays: &IndexMap<String, Vec<Array>>) -> bool {
+        let are_known = self.0.keys().all(|name| arrays.contains_key(name));
+        are_known && self.0.len() == arrays.len()
     }
 
     pub(super) fn values(&self) -> Vec<f64> {
@@ -83,7 +88,7 @@ impl Parts {
         parts.collect()
     }
 
-    /// Joins loaded arrays into vectors: the inverse of [`Parts::split`].
+    /// Joins loaded arrays of these parameters into vectors: the inverse of [`Parts::split`].
     #[track_caller]
     pub(super) fn join<N: Iterator<Item = String>>(
         &self,
@@ -92,10 +97,7 @@ impl Parts {
     ) -> Vec<Vec<f64>> {
         let mut vectors: Vec<Vec<f64>> = vector_names().map(|_| Vec::new()).collect();
         for (name, parameter) in &self.0 {
-            let own = arrays.get(name).unwrap_or_else(|| {
-                let what = format!("the loaded state has nothing of the parameter `{name}`");
-                raise(Error::argument("update", what))
-            });
+            let own = &arrays[name];
             let spec = Spec::new(parameter.shape(), DType::F64);
             for ((vector, array), part) in vectors.iter_mut().zip(own).zip(vector_names()) {
                 expect_spec(name, &part, array, &spec);

@@ -30,7 +30,7 @@ struct Chosen {
     elements: Variable,
     /// The values that are.
     values: Variable,
-    /// The number of those that are not, as floats.
+    /// The number of those that are not, as floats that hold it.
     count: Variable,
 }
 
@@ -52,7 +52,8 @@ impl ScatterExtreme {
             let written = zeros(&Spec::new(x.shape(), DType::Bool));
             elements = logical_or(elements, scatter_add(written, &indices, axis, true));
         }
-        let [own, others] = [&elements, &values].map(|others| cast(logical_not(others), y.dtype()));
+        let counted = y.dtype().accumulator();
+        let [own, others] = [&elements, &values].map(|others| cast(logical_not(others), counted));
         Chosen {
             count: if_number(&y, scatter_add(own, indices, axis, others)),
             elements,
@@ -108,7 +109,8 @@ impl Function for ScatterExtreme {
 
     fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 3] {
         let chosen = self.chosen(cx);
-        let share = gy / chosen.count;
+        let dtype = gy.dtype();
+        let share = cast(cast(gy, chosen.count.dtype()) / chosen.count, dtype);
         let of_value = cx.needs(2).then(|| {
             let share = gather(&share, cx.input(1), self.axis as isize);
             where_(chosen.values, 0.0, share)
@@ -123,15 +125,16 @@ impl Function for ScatterExtreme {
         [dx, _, dvalue]: [Option<Variable>; 3],
     ) -> [Option<Variable>; 1] {
         let chosen = self.chosen(cx);
+        let (dtype, summed) = (cx.input_spec(0).dtype, chosen.count.dtype());
         let mut total = match dx {
-            Some(dx) => where_(chosen.elements, 0.0, dx),
-            None => zeros(cx.input_spec(0)),
+            Some(dx) => cast(where_(chosen.elements, 0.0, dx), summed),
+            None => zeros(&Spec::new(cx.input_shape(0), summed)),
         };
         if let Some(dvalue) = dvalue {
-            let dvalue = where_(chosen.values, 0.0, dvalue);
+            let dvalue = cast(where_(chosen.values, 0.0, dvalue), summed);
             total = scatter_add(total, cx.input(1), self.axis as isize, dvalue);
         }
-        [Some(total / chosen.count)]
+        [Some(cast(total / chosen.count, dtype))]
     }
 
     fn batch(&self, inputs: [Batched; 3]) -> [Batched; 1] {
