@@ -101,7 +101,7 @@ pub trait UpdateRule<const N: usize, const G: usize>:
     }
 
     /// Returns the numbers of the rule itself that change in training, with their names in the
-    /// state.
+    /// state; `rule`, `steps` and `learning_rate` are taken.
     fn numbers(&mut self) -> Vec<(&'static str, &mut f64)> {
         Vec::new()
     }

@@ -300,11 +300,17 @@ fn expect_rule<R: UpdateRule<N, G>, const N: usize, const G: usize>(
     if let Err(what) = rule.check() {
         raise(Error::argument(function, what));
     }
+    let refuse = |named: &str, name: &str| {
+        let what = format!("{named} is called `{name}`, which is another's name in a saved state");
+        raise(Error::argument(function, what))
+    };
     if R::STATE.contains(&STEPS) {
-        let what = format!(
-            "the state of each parameter has `{STEPS}` already; `STATE` needs another name"
-        );
-        raise(Error::argument(function, what));
+        refuse("a part of `STATE`", STEPS);
+    }
+    for (name, _) in rule.clone().numbers() {
+        if OWN.contains(&name) {
+            refuse("a number of the rule", name);
+        }
     }
 }
 
@@ -416,6 +422,9 @@ impl<R> Choice<R> {
     }
 }
 
+/// The names in a state beside those of the rule's numbers.
+const OWN: [&str; 3] = [RULE, STEPS, "learning_rate"];
+
 /// Returns the name of a number of a rule in a state; groups have names of their own.
 fn number_name(rule: usize, name: &str) -> String {
     match rule.checked_sub(1) {
@@ -517,7 +526,7 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> Stateful for RuleOptim
         let mut error = StateError::default();
         let steps = state.count("steps").map_err(|wrong| error.add(wrong));
         let learning_rate = learning_rate_of(state).map_err(|wrong| error.add(wrong));
-        let mut wanted = [RULE, "steps", "learning_rate"].map(str::to_owned).to_vec();
+        let mut wanted = OWN.map(str::to_owned).to_vec();
         let mut rules: Vec<R> = self.choice.rules().cloned().collect();
         for (i, rule) in rules.iter_mut().enumerate() {
             for (name, number) in rule.numbers() {

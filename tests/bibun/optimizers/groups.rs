@@ -1,11 +1,12 @@
 //! Settings of some parameters, and rules of one's own.
 
-use bibun::Variable;
 use bibun::array::math::Float;
 use bibun::array::{ElementFormula, Given, Kernel, Number};
 use bibun::links::Chain;
 use bibun::optimizers::schedule::linear;
 use bibun::optimizers::*;
+use bibun::serializers::Stateful;
+use bibun::{Variable, attempt};
 
 #[derive(Chain)]
 struct Layer {
@@ -164,4 +165,45 @@ fn a_rule_of_ones_own() {
     // Σ w², Σ (gw + count)², the step and the loss.
     let number = n as f64 + 2.0 * 121.0 * n as f64 + 1.0 + n as f64;
     assert_eq!(w.to_vec::<f64>(), vec![11.0 * number; n]);
+}
+
+/// A rule whose names in a state may be those of others.
+#[derive(Clone, Debug)]
+struct Named<const STEPS: bool>(&'static str, f64);
+
+impl<const STEPS: bool> UpdateRule<1, 0> for Named<STEPS> {
+    const NAME: &'static str = "Named";
+    const STATE: [&'static str; 1] = [if STEPS { "steps" } else { "m" }];
+
+    fn given(&self, _: &ParameterStep) -> [Given; 0] {
+        []
+    }
+
+    fn element<T: Float>(
+        w: Number<T>,
+        gw: Number<T>,
+        [m]: [Number<T>; 1],
+        []: [Number<T>; 0],
+    ) -> (Number<T>, [Number<T>; 1]) {
+        (w - gw, [m + gw])
+    }
+
+    fn numbers(&mut self) -> Vec<(&'static str, &mut f64)> {
+        vec![(self.0, &mut self.1)]
+    }
+}
+
+#[test]
+fn names_that_a_state_has_already_are_refused() {
+    fn refused<const STEPS: bool>(number: &'static str, what: &str) {
+        let make = || RuleOptimizer::with_rule(1.0, Named::<STEPS>(number, 0.0));
+        let error = attempt(make).unwrap_err().to_string();
+        assert!(error.contains(what) && error.contains(file!()), "{error}");
+    }
+    refused::<true>("own", "`STATE` is called `steps`");
+    for number in ["rule", "steps", "learning_rate"] {
+        refused::<false>(number, &format!("number of the rule is called `{number}`"));
+    }
+    let state = RuleOptimizer::with_rule(1.0, Named::<false>("own", 2.0)).state();
+    assert_eq!(state.number("own"), Ok(2.0));
 }
