@@ -300,17 +300,16 @@ fn expect_rule<R: UpdateRule<N, G>, const N: usize, const G: usize>(
     if let Err(what) = rule.check() {
         raise(Error::argument(function, what));
     }
-    let refuse = |named: &str, name: &str| {
-        let what = format!("{named} is called `{name}`, which is another's name in a saved state");
-        raise(Error::argument(function, what))
+    let mut own = rule.clone();
+    let mut numbers = own.numbers().into_iter().map(|(name, _)| name);
+    let number = numbers.find(|name| OWN.contains(name));
+    let taken = match R::STATE.contains(&STEPS) {
+        true => Some(("a part of `STATE`", STEPS)),
+        false => number.map(|name| ("a number of the rule", name)),
     };
-    if R::STATE.contains(&STEPS) {
-        refuse("a part of `STATE`", STEPS);
-    }
-    for (name, _) in rule.clone().numbers() {
-        if OWN.contains(&name) {
-            refuse("a number of the rule", name);
-        }
+    if let Some((named, name)) = taken {
+        let what = format!("{named} is called `{name}`, which is another's name in a saved state");
+        raise(Error::argument(function, what));
     }
 }
 
