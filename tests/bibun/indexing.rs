@@ -218,7 +218,10 @@ fn extremes_that_many_halves_reach_share_equally() {
         let total = y(&x).sum(..) * (COUNT as f64 / 2.0);
         total.backward();
         let gx = x.grad().unwrap().array().cast(DType::F64);
-        assert_eq!(gx.to_vec::<f64>(), vec![0.5; COUNT]);
+        assert_eq!(
+            [gx.min(..), gx.max(..)].map(|gx| gx.item::<f64>()),
+            [0.5; 2]
+        );
         let (_, dy) = jvp(y, &x, &Variable::constant(Array::ones([COUNT], dtype)));
         assert_eq!(dy.array().cast(DType::F64).to_vec::<f64>(), [1.0]);
     }
