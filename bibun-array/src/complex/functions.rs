@@ -144,8 +144,10 @@ pub(super) fn cosh(x: Complex64) -> Complex64 {
 /// Returns the product with `e^x / 2`, which is `sinh x` and `cosh x`, if they are close to overflow or beyond: the
 /// product may be finite nevertheless.
 fn half_of_exp(x: f64) -> Option<impl Fn(f64) -> f64> {
-    let root = (x / 2.0).exp();
-    (x > 709.0 && x.is_finite()).then_some(move |factor: f64| factor * root / 2.0 * root)
+    (x > 709.0 && x.is_finite()).then(|| {
+        let root = (x / 2.0).exp();
+        move |factor: f64| factor * root / 2.0 * root
+    })
 }
 
 /// Computes the quotient of the two, from `tan(b)` and the bounded `sinh(a)`, or its limit far out

@@ -59,7 +59,9 @@ impl<T: Float, const N: usize> WithSimd for Narrow<'_, '_, T, N> {
             true => b.memory[..k * N].as_chunks::<N>().0,
             false => {
                 let copy = scratch.split(k * N, 0).0.as_chunks_mut::<N>().0;
-                copy_rows(simd, b, n, copy);
+                for (l, copy) in copy.iter_mut().enumerate() {
+                    *copy = array::from_fn(|j| if j < n { b.at(l, j) } else { T::ZERO });
+                }
                 copy
             }
         };
@@ -118,32 +120,6 @@ impl<T: Float, const N: usize> WithSimd for Narrow<'_, '_, T, N> {
             }
         }
         scratch.give_back();
-    }
-}
-
-/// Copies rows of `n <= N` columns. What is behind them in the copy can be any numbers.
-#[inline(always)]
-fn copy_rows<S: Simd, T: Float, const N: usize>(
-    simd: S,
-    b: Matrix<'_, T>,
-    n: usize,
-    copy: &mut [[T; N]],
-) {
-    let (k, lanes) = (copy.len(), T::lanes::<S>());
-    if b.row != 1 {
-        for (l, copy) in copy.iter_mut().enumerate() {
-            *copy = array::from_fn(|j| if j < n { b.at(l, j) } else { T::ZERO });
-        }
-        return;
-    }
-    // PERF: columns that are a power of two apart would wait for what is written to the copy.
-    for l in (0..k).step_by(lanes) {
-        // The last rows are copied twice.
-        let l = l.min(k - lanes);
-        let square = transposed::<S, T>(simd, |j| &b.memory[j.min(n - 1) * b.column..][l..k]);
-        for (copy, &row) in copy[l..].iter_mut().zip(&square[..lanes]) {
-            T::store_part(simd, copy, row);
-        }
     }
 }
 
