@@ -77,10 +77,10 @@ impl<T: Float> Tiles<'_, '_, T> {
     #[inline(always)]
     pub(super) fn run<S: Simd>(&mut self, simd: S, height: usize, vectors: usize) {
         if const { is_plain::<S>() } {
-            return self.fixed::<S, 2, 2>(simd);
+            return self.fixed::<S, 2, 2, false>(simd);
         }
         match height {
-            TALL if const { !S::IS_SCALAR } => self.fixed::<S, TALL, 1>(simd),
+            TALL if const { !S::IS_SCALAR } => self.fixed::<S, TALL, 1, false>(simd),
             HIGH => self.of_height::<S, HIGH>(simd, vectors),
             3 => self.of_height::<S, 3>(simd, vectors),
             _ => self.of_height::<S, 2>(simd, vectors),
@@ -92,28 +92,45 @@ impl<T: Float> Tiles<'_, '_, T> {
         // Tiles that do not suit the vectors of a machine are not compiled for it.
         if const { wide::<S>() == WIDE } {
             match vectors {
-                4 => return self.fixed::<S, M, 4>(simd),
-                3 => return self.fixed::<S, M, 3>(simd),
+                4 if const { M == HIGH } && self.is_unscaled() => {
+                    return self.fixed::<S, M, 4, true>(simd);
+                }
+                4 => return self.fixed::<S, M, 4, false>(simd),
+                3 => return self.fixed::<S, M, 3, false>(simd),
                 _ => {}
             }
         }
         if const { !S::IS_SCALAR } && vectors == 1 {
-            return self.fixed::<S, M, 1>(simd);
+            return self.fixed::<S, M, 1, false>(simd);
         }
-        self.fixed::<S, M, 2>(simd);
+        self.fixed::<S, M, 2, false>(simd);
+    }
+
+    /// Whether sums, or their negatives, are written or added as they are.
+    #[inline(always)]
+    fn is_unscaled(&self) -> bool {
+        match self.beta == T::ZERO {
+            true => self.alpha == T::ONE,
+            false => self.beta == T::ONE && self.alpha.times(self.alpha) == T::ONE,
+        }
     }
 
     /// A separate function, so that all registers are available for its sums.
     #[inline(never)]
-    fn fixed<S: Simd, const M: usize, const N: usize>(&mut self, simd: S) {
-        simd.vectorize(Fixed::<T, M, N>(self));
+    fn fixed<S: Simd, const M: usize, const N: usize, const UNSCALED: bool>(&mut self, simd: S) {
+        simd.vectorize(Fixed::<T, M, N, UNSCALED>(self));
     }
 }
 
 /// Tiles of `M` rows and `N` vectors.
-struct Fixed<'t, 'a, 'b, T, const M: usize, const N: usize>(&'t mut Tiles<'a, 'b, T>);
+// PERF: without factors, the tile of a short sum ends with a third of the instructions.
+struct Fixed<'t, 'a, 'b, T, const M: usize, const N: usize, const UNSCALED: bool>(
+    &'t mut Tiles<'a, 'b, T>,
+);
 
-impl<T: Float, const M: usize, const N: usize> WithSimd for Fixed<'_, '_, '_, T, M, N> {
+impl<T: Float, const M: usize, const N: usize, const UNSCALED: bool> WithSimd
+    for Fixed<'_, '_, '_, T, M, N, UNSCALED>
+{
     type Output = ();
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
@@ -204,20 +221,25 @@ impl<T: Float, const M: usize, const N: usize> WithSimd for Fixed<'_, '_, '_, T,
                 }
                 continue;
             }
-            for i in 0..M {
-                for v in 0..N {
-                    sums[i][v] = T::multiply(simd, alpha, sums[i][v]);
+            if const { !UNSCALED } {
+                for i in 0..M {
+                    for v in 0..N {
+                        sums[i][v] = T::multiply(simd, alpha, sums[i][v]);
+                    }
                 }
             }
-            // Not a fused multiply-add, so that scalar code has the same result.
+            // Not a fused multiply-add, so that scalar code has the same result. (Without factors it is the same.)
+            let plus = |old: T::Vector<S>, sum: T::Vector<S>| match const { UNSCALED } {
+                true => T::multiply_add(simd, alpha, sum, old),
+                false => T::add(simd, T::multiply(simd, beta, old), sum),
+            };
             let is_whole = skip == 0 && len == width;
             let neighbours = addend.filter(|addend| is_whole && add && addend.column == 1);
             if let Some(addend) = neighbours {
                 for i in 0..M {
                     let old = &addend.memory[(row + i) * addend.row + start..][..width];
                     for v in 0..N {
-                        let old = T::multiply(simd, beta, T::load::<S>(&old[v * lanes..]));
-                        sums[i][v] = T::add(simd, old, sums[i][v]);
+                        sums[i][v] = plus(T::load::<S>(&old[v * lanes..]), sums[i][v]);
                     }
                 }
             }
@@ -226,8 +248,7 @@ impl<T: Float, const M: usize, const N: usize> WithSimd for Fixed<'_, '_, '_, T,
                     let out = out.some(row + i, start, width);
                     if add && addend.is_none() {
                         for v in 0..N {
-                            let read = T::load::<S>(&out[v * lanes..]);
-                            sums[i][v] = T::add(simd, T::multiply(simd, beta, read), sums[i][v]);
+                            sums[i][v] = plus(T::load::<S>(&out[v * lanes..]), sums[i][v]);
                         }
                     }
                     for v in 0..N {
@@ -254,7 +275,7 @@ impl<T: Float, const M: usize, const N: usize> WithSimd for Fixed<'_, '_, '_, T,
                                 addend.vector(simd, row + i, start + v * lanes, out.len())
                             }
                         };
-                        sum = T::add(simd, T::multiply(simd, beta, old), sum);
+                        sum = plus(old, sum);
                     }
                     T::store_part(simd, out, sum);
                 }
