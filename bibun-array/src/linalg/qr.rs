@@ -125,6 +125,5 @@ impl Rule for Qr {
             return (0..self.k).for_each(|i| q[i * self.k + i] = T::of(1.0));
         }
         super::reflections::qr(x[0], [self.m, self.n], self.k, q, r);
-        self.normalize(q, r);
     }
 }

@@ -16,9 +16,10 @@ use pulp::{Arch, NullaryFnOnce};
 use super::batch::Large;
 use super::blocked::{Triangular, multiply, subtract_product};
 use super::numbers::Numbers;
-use super::tiles::transpose;
+use super::tiles::{row_step, transpose};
 use super::triangular::Triangle;
 use crate::cpu::matmul::Matrix;
+use crate::storage::Buffer;
 
 /// The number of columns that are reflected before all further ones, and of those that loops reflect.
 const PANEL: usize = 32;
@@ -40,43 +41,63 @@ struct Panel<T> {
     t: Vec<T>,
 }
 
-/// Computes `a = q r` of a matrix `[m, n]`, with k columns of q, which are zeros at first, and the rows of r above
-/// the diagonal, whose other elements are zeros.
+/// Computes `a = q r` of a matrix `[m, n]`, with k columns of q and rows of r. The diagonal of r is not negative.
 pub(super) fn qr<T: Large>(a: &[T], [m, n]: [usize; 2], k: usize, q: &mut [T], r: &mut [T]) {
     // The columns are neighbours in memory.
-    let mut columns = vec![T::of(0.0); m * n];
-    transpose((a, n), [m, n], (&mut columns, m));
+    let step = row_step(m);
+    let mut columns = Buffer::new::<T>(n * step);
+    let columns = columns.as_mut_slice::<T>();
+    transpose((a, n), [m, n], (columns, step));
     let size = m.min(n);
     let mut panels = Vec::new();
     for first in (0..size).step_by(PANEL) {
         let width = PANEL.min(size - first);
-        let (own, others) = columns.split_at_mut((first + width) * m);
-        let panel = Panel::of(&mut own[first * m..], m, first, width);
+        let (own, others) = columns.split_at_mut((first + width) * step);
+        let panel = Panel::of(&mut own[first * step..], step, first, m - first);
         if !others.is_empty() {
-            let columns = others.len() / m;
-            panel.reflect_rows(&mut others[first..], columns, m);
+            let count = others.len() / step;
+            panel.axes().reflect_rows(&mut others[first..], count, step);
         }
         panels.push(panel);
     }
-    let rows = k.min(m);
-    transpose((&columns, m), [n, rows], (r, n));
-    for (i, row) in r.chunks_exact_mut(n).enumerate() {
-        row[..i.min(n)].fill(T::of(0.0));
-        q[i * k + i] = T::of(1.0);
+    let zero = T::of(0.0);
+    let is_turned = |i: usize| i < size && columns[i * step + i] < zero;
+    // The columns of q: those of one with the signs of the diagonal of r, reflected.
+    let mut turned = Buffer::new::<T>(k * step);
+    let turned = turned.as_mut_slice::<T>();
+    turned.fill(zero);
+    for i in 0..k {
+        turned[i * step + i] = T::of(if is_turned(i) { -1.0 } else { 1.0 });
     }
     for panel in panels.iter().rev() {
-        panel.reflect(q, k);
+        // What is left of the panel's first column, and above its first row, is not changed by it.
+        let own = &mut turned[panel.first * (step + 1)..];
+        let axes = panel.axes().reversed();
+        axes.reflect_rows(own, k - panel.first, step);
+    }
+    transpose((turned, step), [k, m], (q, k));
+    for first in (0..size).step_by(PANEL) {
+        let count = PANEL.min(size - first);
+        let right = (&columns[first * step + first..], step);
+        let own = &mut r[first * n + first..];
+        transpose(right, [n - first, count], (own, n));
+        for (i, row) in own.chunks_mut(n).take(count).enumerate() {
+            row[..i].fill(zero);
+            if is_turned(first + i) {
+                row[i..n - first].iter_mut().for_each(|x| *x = -*x);
+            }
+        }
     }
 }
 
 impl<T: Large> Panel<T> {
-    /// Reflects columns of m elements such that nothing is left below the diagonal, which begins at the element
+    /// Reflects columns, which are `step` apart, such that nothing is left below the diagonal, which begins at the element
     /// `first` of the first one. (What is below is not written.)
-    fn of(columns: &mut [T], m: usize, first: usize, width: usize) -> Self {
-        let height = m - first;
+    fn of(columns: &mut [T], step: usize, first: usize, height: usize) -> Self {
+        let width = columns.len() / step;
         let mut own = Vec::with_capacity(width * height);
-        for column in columns.chunks_exact(m) {
-            own.extend_from_slice(&column[first..]);
+        for column in columns.chunks_exact(step) {
+            own.extend_from_slice(&column[first..][..height]);
         }
         let mut panel = Self {
             first,
@@ -86,7 +107,7 @@ impl<T: Large> Panel<T> {
             t: vec![T::of(0.0); width * width],
         };
         panel.make(&mut own, 0, width);
-        for (i, (column, own)) in (columns.chunks_exact_mut(m))
+        for (i, (column, own)) in (columns.chunks_exact_mut(step))
             .zip(own.chunks_exact(height))
             .enumerate()
         {
@@ -113,8 +134,7 @@ impl<T: Large> Panel<T> {
             v: &self.v[from * height..half * height],
             height,
             top: from,
-            t: &self.t[from * width + from..],
-            width,
+            t: Matrix::of_rows(&self.t[from * width + from..], width),
             count: half - from,
         };
         let right = &mut columns[half * height..end * height];
@@ -145,40 +165,9 @@ impl<T: Large> Panel<T> {
             v: &self.v,
             height: self.height,
             top: 0,
-            t: &self.t,
-            width: self.width,
+            t: Matrix::of_rows(&self.t, self.width),
             count: self.width,
         }
-    }
-
-    /// Reflects, in reverse order, columns that are rows in memory, m apart, from the panel's first row on.
-    fn reflect_rows(&self, rows: &mut [T], count: usize, m: usize) {
-        self.axes().reflect_rows(rows, count, m);
-    }
-
-    /// Reflects a matrix with rows of k elements: `q - V T Vᵀ q`. What is left of the panel's first column is not
-    /// changed by it: there is nothing in the rows that are reflected.
-    fn reflect(&self, q: &mut [T], k: usize) {
-        let Self {
-            first,
-            width,
-            height,
-            ..
-        } = *self;
-        let others = k - first;
-        let own = &mut q[first * k + first..];
-        let v = Matrix::of_rows(&self.v, height);
-        let mut along = vec![T::of(0.0); width * others];
-        let sizes = [width, others, height];
-        multiply(&mut along, others, sizes, v, Matrix::of_rows(own, k));
-        let mut turned = vec![T::of(0.0); width * others];
-        let (t, rows) = (
-            Matrix::of_rows(&self.t, width),
-            Matrix::of_rows(&along, others),
-        );
-        multiply(&mut turned, others, [width, others, width], t, rows);
-        let rows = Matrix::of_rows(&turned, others);
-        subtract_product(own, k, [height, others, width], v.transposed(), rows);
     }
 }
 
@@ -256,13 +245,18 @@ struct Axes<'a, T> {
     height: usize,
     /// The number of elements of all axes, from the first, that are zero.
     top: usize,
-    /// The triangle, whose rows are `width` apart.
-    t: &'a [T],
-    width: usize,
+    /// The triangle.
+    t: Matrix<'a, T>,
     count: usize,
 }
 
 impl<T: Large> Axes<'_, T> {
+    /// The reflections in the reverse order.
+    fn reversed(self) -> Self {
+        let t = self.t.transposed();
+        Self { t, ..self }
+    }
+
     /// Reflects, in reverse order, columns that are rows in memory, `step` apart, from their element `top` on:
     /// `c - c V T Vᵀ`.
     fn reflect_rows(&self, rows: &mut [T], columns: usize, step: usize) {
@@ -274,11 +268,8 @@ impl<T: Large> Axes<'_, T> {
         let sizes = [columns, count, height];
         multiply(&mut along, count, sizes, c, v.transposed());
         let mut turned = vec![T::of(0.0); columns * count];
-        let (along, t) = (
-            Matrix::of_rows(&along, count),
-            Matrix::of_rows(self.t, self.width),
-        );
-        multiply(&mut turned, count, [columns, count, count], along, t);
+        let along = Matrix::of_rows(&along, count);
+        multiply(&mut turned, count, [columns, count, count], along, self.t);
         let turned = Matrix::of_rows(&turned, count);
         subtract_product(rows, step, [columns, height, count], turned, v);
     }
