@@ -9,7 +9,8 @@ use bibun::functions::{
 };
 use bibun::links::{Chain, Link};
 use bibun::{
-    GradOptions, Rows, Variable, clip_factors, grad, gradients_with, per_example, s, vmap,
+    Compiled, GradOptions, Rows, Variable, clip_factors, compile, grad, gradients_with,
+    per_example, s, vmap,
 };
 
 use crate::models::{CifarCnn, EmbeddingNet, Lstm, Mlp, MnistNet, ResNet, SimpleCnn, Transformer};
@@ -103,9 +104,9 @@ pub(crate) fn workload(name: &str, tensors: &Tensors) -> Result<Box<dyn Workload
     };
     let examples = apart(&x).into_iter().zip(apart(&t)).collect();
     let training = Training {
-        model,
         examples,
-        batch: (x, t),
+        batch: (model, x, t),
+        compiled: compile(losses),
     };
     Ok(match clipped {
         false => Box::new(training),
@@ -116,35 +117,47 @@ pub(crate) fn workload(name: &str, tensors: &Tensors) -> Result<Box<dyn Workload
     })
 }
 
+/// A classifier, inputs and classes.
+type Batch = (Box<dyn Link>, Variable, Variable);
+
+/// The loss of each example.
+fn losses((model, x, t): &Batch) -> Variable {
+    softmax_cross_entropy_with(model.forward(x), t, Reduction::None)
+}
+
 /// The gradient of a classifier's loss.
 struct Training {
-    model: Box<dyn Link>,
-    batch: (Variable, Variable),
+    batch: Batch,
     /// Batches of one.
     examples: Vec<(Variable, Variable)>,
+    /// The losses as a program.
+    compiled: Compiled<Batch, Variable>,
 }
 
 impl Training {
-    /// The loss of each example.
-    fn losses(&self) -> Variable {
-        let (x, t) = &self.batch;
-        softmax_cross_entropy_with(self.model.forward(x), t, Reduction::None)
+    fn model(&self) -> &dyn Link {
+        &*self.batch.0
     }
 
-    /// The gradient of the batch's sum of losses.
-    fn ordinary(&self) -> Vec<Variable> {
-        self.gradient(&self.losses().sum(..))
+    /// The gradient of the sum of losses.
+    fn ordinary(&self, losses: &Variable) -> Vec<Variable> {
+        self.gradient(&losses.sum(..))
     }
 
     /// The gradient of one example, alone.
     fn of_example(&self, (x, t): &(Variable, Variable)) -> Vec<Variable> {
-        self.gradient(&softmax_cross_entropy(self.model.forward(x), t))
+        self.gradient(&softmax_cross_entropy(self.model().forward(x), t))
+    }
+
+    /// The gradients of all examples.
+    fn rows(&self, losses: &Variable) -> Vec<Variable> {
+        leaves(&*per_example(losses, &self.batch.0).rows())
     }
 
     fn gradient(&self, loss: &Variable) -> Vec<Variable> {
-        self.model.clear_grads();
+        self.model().clear_grads();
         loss.backward();
-        let parameters = self.model.parameters().into_iter();
+        let parameters = self.model().parameters().into_iter();
         let gradient = |(_, parameter): (_, Variable)| parameter.grad().expect("a gradient");
         parameters.map(gradient).collect()
     }
@@ -154,8 +167,9 @@ impl Training {
         let loss = |model: &dyn Link, x: &Variable, t: &Variable| {
             softmax_cross_entropy(model.forward(&x.expand_dims(0)), t.expand_dims(0))
         };
-        let gradients = |(x, t): &_| grad(|model| loss(&**model, x, t), &self.model);
-        leaves(&*vmap(gradients, &self.batch))
+        let (model, x, t) = &self.batch;
+        let gradients = |(x, t): &_| grad(|model| loss(&**model, x, t), model);
+        leaves(&*vmap(gradients, &(x.clone(), t.clone())))
     }
 }
 
@@ -167,37 +181,40 @@ fn leaves(model: &dyn Link) -> Vec<Variable> {
 
 impl Workload for Training {
     fn names(&self, _: &str) -> Vec<String> {
-        let parameters = self.model.parameters().into_iter();
+        let parameters = self.model().parameters().into_iter();
         parameters.map(|(name, _)| name).collect()
     }
 
     fn modes(&self) -> &'static [&'static str] {
-        match self.batch.0.dtype() {
-            DType::I64 => &[
-                "ordinary",
-                "loop",
-                "loop-stacked",
-                "vmap",
-                "per-example",
-                "sparse",
-            ],
-            _ => &["ordinary", "loop", "loop-stacked", "vmap", "per-example"],
+        const MODES: [&str; 8] = [
+            "ordinary",
+            "ordinary-compiled",
+            "loop",
+            "loop-stacked",
+            "vmap",
+            "per-example",
+            "compiled",
+            "sparse",
+        ];
+        match self.batch.1.dtype() {
+            DType::I64 => &MODES,
+            _ => MODES.split_last().expect("there are modes").1,
         }
     }
 
     fn run(&self, mode: &str) -> Outcome {
         let each = || self.examples.iter().map(|example| self.of_example(example));
         match mode {
-            "per-example" => {
-                let rows = per_example(&self.losses(), &self.model).rows();
-                Outcome::Whole(leaves(&*rows))
-            }
+            "per-example" => Outcome::Whole(self.rows(&losses(&self.batch))),
+            "compiled" => Outcome::Whole(self.rows(&self.compiled.call(&self.batch))),
             "sparse" => {
-                let rows = per_example(&self.losses(), &self.model).sparse_rows();
-                let shapes = self.model.parameters().into_iter().map(|(_, w)| w.shape());
+                let rows = per_example(&losses(&self.batch), &self.batch.0).sparse_rows();
+                let parameters = self.model().parameters().into_iter();
+                let shapes = parameters.map(|(_, w)| w.shape());
                 Outcome::Sparse(rows.into_iter().map(|(_, rows)| rows).zip(shapes).collect())
             }
-            "ordinary" => Outcome::Whole(self.ordinary()),
+            "ordinary" => Outcome::Whole(self.ordinary(&losses(&self.batch))),
+            "ordinary-compiled" => Outcome::Whole(self.ordinary(&self.compiled.call(&self.batch))),
             "loop" => Outcome::Apart(each().collect()),
             "loop-stacked" => {
                 let arrays = Outcome::Apart(each().collect()).joined();
@@ -268,10 +285,11 @@ impl Workload for Clipping {
 
     fn run(&self, mode: &str) -> Outcome {
         Outcome::Whole(match mode {
-            "ordinary" => self.training.ordinary(),
+            "ordinary" => self.training.ordinary(&losses(&self.training.batch)),
             "loop" => self.by_loop(),
             "per-example" => {
-                let gradients = per_example(&self.training.losses(), &self.training.model);
+                let losses = losses(&self.training.batch);
+                let gradients = per_example(&losses, &self.training.batch.0);
                 let norms = gradients.norms();
                 let sum = gradients.weighted_sum(&clip_factors(&norms, self.bound));
                 [vec![norms], leaves(&*sum)].concat()

@@ -993,6 +993,43 @@ fn threads_and_layouts_change_no_bits() {
 }
 
 #[test]
+fn determinants_neither_overflow_nor_underflow_on_the_way() {
+    for (pivots, expected) in [
+        (vec![1e200, 1e200, 0.0], 0.0),
+        (vec![1e200, -1e200, 1e-200, 1e-200], -1.0),
+        (vec![1e-200, 1e-200, 1e200, 1e200], 1.0),
+        (vec![1e-200, 1e-200, 1e300], 1e-100),
+        (vec![1e200, 1e200, 1.0], f64::INFINITY),
+        (vec![1e-200, 1e-200, 1.0], 0.0),
+        (vec![3e-200, 5e-124], 15e-324),
+        (vec![10.0; 70], 1e70),
+        ([vec![1e10; 69], vec![0.0]].concat(), 0.0),
+    ] {
+        let n = pivots.len();
+        let a = &Array::eye(n, DType::F64) * &Array::from_vec(pivots.clone(), [n]);
+        for count in [1, 9] {
+            let real = a.broadcast_to([count, n, n]);
+            let [found, _, _] = determinants(&real);
+            let [complex, _, _] = determinants(&real.cast(DType::C128));
+            for found in [found, complex.real()] {
+                for found in found.to_vec::<f64>() {
+                    let is_near = found == expected || (found / expected - 1.0).abs() < 1e-13;
+                    assert!(is_near, "{pivots:?}: {found} instead of {expected}");
+                }
+            }
+        }
+    }
+    // Of ordinary numbers, where the product of the others has none.
+    let mut g = Generator::new(3);
+    for n in [40, 64, 65] {
+        let a = g.normal([n, n], 0.0, 1.0, DType::F32);
+        let rows = Array::from_vec((0..n).map(|i| f32::from(i + 1 < n)).collect(), [n]);
+        let [det, sign, _] = determinants(&(a * rows.expand_dims(1)));
+        assert_eq!([det, sign].map(|y| y.item::<f32>()), [0.0, 0.0]);
+    }
+}
+
+#[test]
 fn logarithms_of_determinants_that_no_number_holds() {
     for (count, pivots, log, sign) in [
         (9, vec![1e-310; 4], 4.0 * f64::ln(1e-310), 1.0),

@@ -152,7 +152,7 @@ class Way:
             self.refusal = answer
             return
         in_sum = {name: x for name, x in reference.items() if name.startswith("ordinary/")}
-        if self.mode == "ordinary":
+        if self.mode.startswith("ordinary"):
             expected = {name.removeprefix("ordinary/"): x for name, x in in_sum.items()}
         else:
             expected = {name: x for name, x in reference.items() if name not in in_sum}
@@ -244,7 +244,7 @@ def ratios(workload, threads, ways, measure):
     """
     found = {way.mode for way in ways if way.process.name == "bibun" and way.times}
     lines = []
-    for mode in ("per-example", "sparse"):
+    for mode in ("per-example", "compiled", "sparse"):
         if mode in found:
             but = () if mode == "sparse" else SPARSE
             others = [way for way in ways if way.mode not in but]

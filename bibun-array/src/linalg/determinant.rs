@@ -54,7 +54,7 @@ pub fn cofactors(a: &Array) -> Array {
     matmul(&scaled, &vt) * signs
 }
 
-/// A product of sizes, whose logarithm is asked for: it neither overflows nor underflows.
+/// A product of sizes, which neither overflows nor underflows on the way.
 struct Product<V> {
     /// From 1 to 2; or 0 or infinite.
     mantissa: V,
@@ -88,6 +88,11 @@ impl<V: Numbers> Product<V> {
     }
 
     #[inline(always)]
+    fn value(&self) -> V {
+        self.mantissa.scaled(self.exponent)
+    }
+
+    #[inline(always)]
     fn ln(self) -> V {
         self.mantissa.ln_scaled(self.exponent)
     }
@@ -97,26 +102,31 @@ impl<V: Numbers> Product<V> {
 /// is not finite stay as they are.
 #[inline(always)]
 fn normalized<V: Numbers>(x: V) -> [V; 2] {
+    let power = power_of(x);
+    [x / power, power.exponent()]
+}
+
+/// Returns the greatest power of two that is not greater; 1 for zero and what is not finite.
+#[inline(always)]
+fn power_of<V: Numbers>(x: V) -> V {
     let (zero, one) = (V::of(0.0), V::of(1.0));
     let power = x.binade();
     let power = power.if_less(V::of(f64::INFINITY), power, one);
-    let power = zero.if_less(power, power, one);
-    [x / power, power.exponent()]
+    zero.if_less(power, power, one)
 }
 
 /// Computes a determinant, its sign and its logarithm from pivots and the sign of their permutation.
 #[inline(always)]
 pub(super) fn of_reals<V: Numbers>(pivots: impl Iterator<Item = V>, sign: V, y: &mut [&mut [V]]) {
     let zero = V::of(0.0);
-    let (mut det, mut sign, mut product) = (sign, sign, Product::of_nothing());
+    let (mut sign, mut product) = (sign, Product::of_nothing());
     for pivot in pivots {
-        det = det * pivot;
         // What is not a number stays so.
         let turned = pivot.if_less(zero, -sign, pivot.if_equal(zero, zero, sign));
         sign = turned + zero * pivot;
         product = product.times(pivot.abs());
     }
-    (y[0][0], y[1][0], y[2][0]) = (det, sign, product.ln());
+    (y[0][0], y[1][0], y[2][0]) = (sign * product.value(), sign, product.ln());
 }
 
 /// The same of complex numbers: the sign is of size 1, and the logarithm complex.
@@ -128,21 +138,29 @@ pub(super) fn of_complexes<V: Numbers>(
 ) {
     let (zero, one) = (V::of(0.0), V::of(1.0));
     let mut det = Pair { re: sign, im: zero };
-    let (mut direction, mut product) = (det, Product::of_nothing());
+    let (mut direction, mut product, mut exponent) = (det, Product::of_nothing(), zero);
+    // Parts of which the larger one is at least 1 and less than 2, and what they are to be multiplied by.
+    let scaled = |x: Pair<V>| {
+        let power = power_of(Numbers::max(x.re.abs(), x.im.abs()));
+        let (re, im) = (x.re / power, x.im / power);
+        (Pair { re, im }, power.exponent())
+    };
     let turned = |x: Pair<V>, size: V| {
         let by = size.if_equal(zero, one, size);
         let (re, im) = (x.re / by, x.im / by);
         Pair { re, im }
     };
     for pivot in pivots {
-        det = det * pivot;
+        let (own, first) = scaled(pivot);
+        let (next, second) = scaled(det * own);
+        (det, exponent) = (next, exponent + first + second);
         let size = pivot.re.hypot(pivot.im);
         product = product.times(size);
         direction = direction * turned(pivot, size);
     }
     // Roundings of many products add up.
     let direction = turned(direction, direction.re.hypot(direction.im));
-    (y[0][0], y[0][1]) = (det.re, det.im);
+    (y[0][0], y[0][1]) = (det.re.scaled(exponent), det.im.scaled(exponent));
     (y[1][0], y[1][1]) = (direction.re, direction.im);
     (y[2][0], y[2][1]) = (product.ln(), direction.im.atan2(direction.re));
 }

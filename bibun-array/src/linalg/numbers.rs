@@ -32,6 +32,8 @@ pub(super) trait Numbers:
     fn binade(self) -> Self;
     /// Returns the logarithm of a power of two, to base 2.
     fn exponent(self) -> Self;
+    /// Returns a number from 1 to 2, which may be negative, or 0, times this power of two.
+    fn scaled(self, exponent: Self) -> Self;
     /// Returns the natural logarithm of a number times this power of two.
     fn ln_scaled(self, exponent: Self) -> Self;
     fn hypot(self, other: Self) -> Self;
@@ -108,6 +110,17 @@ macro_rules! real {
                 const EXACT: $T = $exact;
                 let biased = (self.to_bits() >> ($T::MANTISSA_DIGITS - 1)) | EXACT.to_bits();
                 $T::from_bits(biased) - (EXACT + ($T::MAX_EXP - 1) as $T)
+            }
+            #[inline(always)]
+            fn scaled(self, exponent: Self) -> Self {
+                // In two factors, of which each is a power of two that there is, and the second one rounds.
+                let most = 2 * $T::MAX_EXP - 4;
+                let exponent = (exponent as i32).clamp(-most, most);
+                let power = |exponent: i32| {
+                    let biased = exponent + $T::MAX_EXP - 1;
+                    $T::from_bits(((biased as u64) << ($T::MANTISSA_DIGITS - 1)) as _)
+                };
+                self * power(exponent / 2) * power(exponent - exponent / 2)
             }
             #[inline(always)]
             fn ln_scaled(self, exponent: Self) -> Self {
@@ -267,6 +280,10 @@ impl<T: Real, const N: usize> Numbers for Group<T, N> {
     #[inline(always)]
     fn exponent(self) -> Self {
         lanes!(i => self.0[i].exponent())
+    }
+    #[inline(always)]
+    fn scaled(self, exponent: Self) -> Self {
+        lanes!(i => self.0[i].scaled(exponent.0[i]))
     }
     #[inline(always)]
     fn ln_scaled(self, exponent: Self) -> Self {

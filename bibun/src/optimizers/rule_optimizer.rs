@@ -35,9 +35,9 @@ use crate::variable::Variable;
 /// and the other settings belong to the program and are not in the state. After a state was loaded, the first step
 /// has to be of a model that has a parameter of a name in it.
 ///
-/// An optimizer that makes steps of several models by turns knows those of their parameters that have the same name by
-/// the order of the models' first steps: after a state was loaded, too. One optimizer for each model, or one struct of
-/// both, needs no order.
+/// An optimizer may make steps of several models by turns. Its state has parameters by name, so it panics when it is
+/// asked for while two models are in use whose parameters have the same names: use one optimizer for each model, or
+/// one struct of both.
 ///
 /// It is a [`Tree`](crate::Tree) without leaves, so that [`compile`](crate::compile) takes and returns it:
 /// its state is made of inputs and outputs of a program, see [`minimized`](Self::minimized).
@@ -504,8 +504,10 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> Optimizer for RuleOpti
 }
 
 impl<R: UpdateRule<N, G>, const N: usize, const G: usize> Stateful for RuleOptimizer<R, N, G> {
+    #[track_caller]
     fn state(&self) -> State {
         self.expect_here("state");
+        self.slots.expect_one_model("state");
         let mut state = State::new();
         state.insert(RULE, R::NAME);
         state.insert("steps", self.steps);
@@ -519,8 +521,10 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> Stateful for RuleOptim
         state
     }
 
+    #[track_caller]
     fn load_state(&mut self, state: &State) -> Result<(), StateError> {
         self.expect_here("load_state");
+        self.slots.expect_one_model("load_state");
         check_rule(state, R::NAME)?;
         let mut error = StateError::default();
         let steps = state.count("steps").map_err(|wrong| error.add(wrong));

@@ -19,11 +19,12 @@ use crate::variable::Variable;
 pub(super) struct Slot<const N: usize> {
     /// Holding the parameter also keeps its key from being reused for another.
     pub parameter: Variable,
-    /// The name of the parameter in its model at the last step, or in the part of it that was the first to make one.
-    own_name: Arc<str>,
-    /// The same, with a number appended if a parameter of another model has it.
+    /// The name of the parameter in its model at the last step of the whole model, or of its largest part that has made
+    /// one.
     pub name: Arc<str>,
     pub memory: Memory<N>,
+    /// Whether the memory was loaded, by this name, and has made no step since.
+    is_loaded: bool,
 }
 
 /// The parameters of a step, each at a place.
@@ -108,15 +109,15 @@ impl<const N: usize> Slots<N> {
         are_settled: bool,
     ) -> Option<usize> {
         let key = parameter.key().expect("a parameter is a leaf");
-        if let Some((place, _, slot)) = self.seen.get_full(&key) {
-            // The parameter whose name it shared may be gone.
-            let is_own = are_settled || slot.name == slot.own_name;
-            return (is_own && is_one_name(&slot.own_name, name)).then_some(place);
+        if let Some((place, _, slot)) = self.seen.get_full_mut(&key) {
+            if !is_part_of(&slot.name, name) {
+                return None;
+            }
+            slot.is_loaded = false;
+            return Some(place);
         }
-        let names = || self.seen.values().map(|slot| &*slot.name);
-        let own_name = Arc::<str>::from(name);
-        let name = unused(name, |name| names().any(|other| other == name));
-        if name != *own_name && !are_settled {
+        // The parameter that has this name may be gone.
+        if !are_settled && self.seen.values().any(|slot| *slot.name == *name) {
             return None;
         }
         let name = Arc::<str>::from(name);
@@ -132,9 +133,9 @@ impl<const N: usize> Slots<N> {
         self.are_loaded = false;
         let slot = Slot {
             parameter: parameter.clone(),
-            own_name,
             name,
             memory,
+            is_loaded: false,
         };
         let (place, _) = self.seen.insert_full(key, slot);
         Some(place)
@@ -147,20 +148,22 @@ impl<const N: usize> Slots<N> {
         for_each_parameter(model, |name, parameter| {
             now.extend(parameter.key().map(|key| (key, Arc::from(name))));
         });
-        self.seen
-            .retain(|key, slot| now.contains_key(key) || !slot.parameter.is_held_alone());
-        let elsewhere = self.seen.iter().filter(|(key, _)| !now.contains_key(*key));
-        let elsewhere = elsewhere.map(|(_, slot)| &slot.name);
-        let mut used: FxHashSet<Arc<str>> = elsewhere.chain(self.waiting.keys()).cloned().collect();
-        for (key, slot) in &mut self.seen {
-            if let Some(name) = now.get(key) {
-                if !is_one_name(&slot.own_name, name) {
-                    slot.own_name = Arc::clone(name);
-                }
-                slot.name = unused(&slot.own_name, |name| used.contains(name)).into();
-                used.insert(Arc::clone(&slot.name));
+        self.seen.retain(|key, slot| {
+            let Some(name) = now.get(key) else {
+                return !slot.parameter.is_held_alone();
+            };
+            if is_part_of(&slot.name, name) {
+                return true;
             }
-        }
+            if slot.is_loaded && !is_part_of(name, &slot.name) {
+                // What was loaded belongs to the parameter that has its name now.
+                self.waiting
+                    .insert(Arc::clone(&slot.name), slot.memory.clone());
+                return false;
+            }
+            slot.name = Arc::clone(name);
+            true
+        });
     }
 
     /// Returns the parameters that are in use: all but those that nobody else has, unless the whole model is gone.
@@ -193,10 +196,19 @@ impl<const N: usize> Slots<N> {
         seen.chain(&self.waiting)
     }
 
-    /// Returns the name of a parameter that was seen under a name that another one had already.
-    pub(super) fn numbered(&self) -> Option<&str> {
-        let mut numbered = self.in_use().filter(|slot| slot.name != slot.own_name);
-        Some(&numbered.next()?.name)
+    /// Checks that names tell the parameters apart, for a function that knows them by these.
+    #[track_caller]
+    pub(super) fn expect_one_model(&self, function: &'static str) {
+        let mut names = FxHashSet::default();
+        if let Some(slot) = self.in_use().find(|slot| !names.insert(&slot.name)) {
+            let name = &slot.name;
+            let what = format!(
+                "the optimizer has updated several parameters that are called `{name}` and are in use, and here it \
+                 knows them by their names only; use one optimizer for each model, or one struct of both models, and \
+                 drop what is not trained any more"
+            );
+            raise(Error::argument(function, what));
+        }
     }
 
     /// Returns the whole state, as `name/m`, `name/steps`.
@@ -262,6 +274,7 @@ impl<const N: usize> Slots<N> {
                 return false;
             }
             let memory = memories.shift_remove(&slot.name);
+            slot.is_loaded = true;
             memory.map(|memory| slot.memory = memory).is_some()
         });
         self.waiting = memories;
@@ -269,11 +282,10 @@ impl<const N: usize> Slots<N> {
     }
 }
 
-/// Returns whether two names may be of one parameter in one place: in a whole model and in a part of it.
-fn is_one_name(a: &str, b: &str) -> bool {
-    let (long, short) = if a.len() > b.len() { (a, b) } else { (b, a) };
-    let rest = long.strip_suffix(short);
-    short.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+/// Returns whether a parameter that has a name in a model may have the second one in a part of it.
+fn is_part_of(whole: &str, part: &str) -> bool {
+    let rest = whole.strip_suffix(part);
+    part.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
 }
 
 /// The name of the number of steps of a parameter.

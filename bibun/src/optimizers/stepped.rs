@@ -68,8 +68,10 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
     /// a compiled function.
     ///
     /// # Panics
-    /// Panics as [`value_and_grad`](crate::value_and_grad) does, and if the optimizer has been used for several models
-    /// with parameters of the same names.
+    /// Panics as [`value_and_grad`](crate::value_and_grad) does, and if [`minimize`](super::Optimizer::minimize) or
+    /// [`update`](super::Optimizer::update) have been called for several models with parameters of the same names. The
+    /// parameters of each step here are new Variables, so names alone tell whose state is whose: several models need an
+    /// optimizer each.
     #[track_caller]
     pub fn minimized<M: Tree, Y: Objective>(
         &self,
@@ -129,7 +131,7 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
         gradients: Vec<Option<Variable>>,
         loss: Option<Array>,
     ) -> (M, Self) {
-        self.expect_one_model(function);
+        self.slots.expect_one_model(function);
         if leaves.variables.is_empty() {
             let what =
                 "the model has no parameters that are not frozen, so there is nothing to train";
@@ -224,18 +226,6 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> RuleOptimizer<R, N, G>
         };
         let optimizer = Self::unpacked(choice, hooks, packed);
         (leaves.replaced(model, &stepped), optimizer)
-    }
-
-    /// Checks that names tell the parameters apart.
-    #[track_caller]
-    fn expect_one_model(&self, function: &'static str) {
-        if let Some(name) = self.slots.numbered() {
-            let what = format!(
-                "the optimizer has updated several models, and `{name}` is its name of a parameter \
-                 whose own name is also another's; use one optimizer for each model"
-            );
-            raise(Error::argument(function, what));
-        }
     }
 
     /// The state as arrays.
@@ -492,7 +482,7 @@ impl<R: UpdateRule<N, G>, const N: usize, const G: usize> Tree for RuleOptimizer
         if !visitor.sees_everything() {
             return;
         }
-        self.expect_one_model("compile");
+        self.slots.expect_one_model("compile");
         let Choice {
             base,
             groups,

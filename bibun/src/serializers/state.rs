@@ -61,12 +61,14 @@ pub enum Value {
 /// ```
 pub trait Stateful {
     /// Returns everything that is needed to continue from here.
+    #[track_caller]
     fn state(&self) -> State;
 
     /// Restores the state that was taken.
     ///
     /// # Errors
     /// Returns an error if the state is of something else; nothing has changed then.
+    #[track_caller]
     fn load_state(&mut self, state: &State) -> Result<(), StateError>;
 }
 

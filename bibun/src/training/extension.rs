@@ -1,13 +1,13 @@
 //! Extensions, which run beside the steps of training.
 
-use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::{fmt, fs};
 
 use super::batch_source::BoxError;
 use super::log::{Entry, Log};
 use super::report::Report;
 use super::terminal::Terminal;
-use super::{Clock, Trigger, Until};
+use super::{Clock, TrainingError, Trigger, Until};
 use crate::optimizers::Optimizer;
 use crate::serializers::{State, StateError};
 
@@ -175,6 +175,22 @@ impl<M> Session<'_, M> {
         }
         let none = "files go to the folder of the training, but `Trainer::folder` was not called";
         self.folder.ok_or_else(|| none.into())
+    }
+
+    /// Returns the path of a file in the folder, and creates the folders of the file in it.
+    ///
+    /// # Errors
+    /// Returns an error if the training has no folder, or a folder cannot be created.
+    pub fn file(&self, name: impl AsRef<Path>) -> Result<PathBuf, BoxError> {
+        let folder = self.folder()?;
+        let file = folder.join(name);
+        // A folder of the training that has gone away does not come back.
+        if let Some(own) = file.parent()
+            && folder.is_dir()
+        {
+            fs::create_dir_all(own).map_err(TrainingError::io(own))?;
+        }
+        Ok(file)
     }
 
     /// Returns whether this is the first process of a training, or the only one: the one that has a folder

@@ -24,8 +24,8 @@ fn trainer(folder: &Path, steps: u64, keep: usize) -> Trainer<Net, Points> {
         .log_every(Trigger::Iterations(1))
         .snapshots(Snapshots::every(Trigger::Iterations(1)).keep(keep))
         .extend(Evaluator::new("test", Points::new(20, 10), loss).every(Trigger::Iterations(1)))
-        .extend(KeepBest::new("best.npz", "test/loss", Goal::Lowest))
-        .extend(Plot::new("loss.svg", ["loss"]))
+        .extend(KeepBest::new("models/best.npz", "test/loss", Goal::Lowest))
+        .extend(Plot::new("plots/loss.svg", ["loss"]))
 }
 
 fn unbroken(steps: u64) -> (Folder, Trainer<Net, Points>) {
@@ -58,7 +58,7 @@ fn the_line_that_is_given_up_is_set_aside() {
     let path = folder.path();
     trainer(path, 12, 100).run().expect("no trouble");
     fs::write(path.join("notes.txt"), "mine").expect("written");
-    let files = ["log.jsonl", "loss.svg", "best.npz"];
+    let files = ["log.jsonl", "plots/loss.svg", "models/best.npz"];
     let before = files.map(|file| fs::read(path.join(file)).expect("a file"));
 
     let mut second = trainer(path, 8, 3);
@@ -79,7 +79,7 @@ fn the_line_that_is_given_up_is_set_aside() {
     let read = Log::read(path.join("log.jsonl")).expect("a log");
     assert_eq!(told(&read), told(other.log()));
     let best = |path: &Path| {
-        load_npz(path.join("best.npz"))
+        load_npz(path.join("models/best.npz"))
             .expect("the best")
             .checksum()
     };
@@ -114,7 +114,7 @@ fn the_best_model_is_in_the_snapshot() {
     // The best one was early, and the file is lost or of another line.
     let folder = Folder::new("best");
     trainer(folder.path(), 9, 100).run().expect("no trouble");
-    fs::write(folder.path().join("best.npz"), "another").expect("written");
+    fs::write(folder.path().join("models/best.npz"), "another").expect("written");
     let elsewhere = Folder::new("best-elsewhere");
     let mut moved = trainer(elsewhere.path(), 12, 2);
     moved
@@ -124,7 +124,7 @@ fn the_best_model_is_in_the_snapshot() {
     let mut same = trainer(folder.path(), 12, 2);
     same.resume().expect("a snapshot");
     same.run().expect("no trouble");
-    let best = |folder: &Folder| load_npz(folder.path().join("best.npz")).expect("the best");
+    let best = |folder: &Folder| load_npz(folder.path().join("models/best.npz")).expect("the best");
     for (folder, trainer) in [(&elsewhere, &moved), (&folder, &same)] {
         assert_eq!(bits(trainer.model()), bits(other.model()));
         assert_eq!(best(folder).checksum(), best(&whole).checksum());
@@ -206,7 +206,7 @@ fn a_second_training_without_snapshots_sets_the_log_of_the_first_aside() {
             .until(Until::Iterations(steps))
             .folder(path)
             .log_every(Trigger::Iterations(1))
-            .extend(Plot::new("loss.svg", ["loss"]))
+            .extend(Plot::new("plots/loss.svg", ["loss"]))
     };
     let read = |path: &Path| fs::read(path.join("log.jsonl")).expect("a log");
     let mut first = plain(3);
@@ -236,12 +236,12 @@ fn a_second_training_without_snapshots_sets_the_log_of_the_first_aside() {
     );
     let aside = path.join("set_aside_1");
     assert_eq!(read(&aside), log);
-    assert!(aside.join("loss.svg").exists() && path.join("loss.svg").exists());
+    assert!(aside.join("plots/loss.svg").exists() && path.join("plots/loss.svg").exists());
     // A log without lines is none, but a picture stays one.
     fs::write(path.join("log.jsonl"), "").expect("written");
     plain(1).run().expect("no trouble");
     let aside = path.join("set_aside_2");
-    assert!(aside.join("loss.svg").exists() && !aside.join("log.jsonl").exists());
+    assert!(aside.join("plots/loss.svg").exists() && !aside.join("log.jsonl").exists());
 }
 
 #[test]

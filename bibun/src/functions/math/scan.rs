@@ -11,7 +11,8 @@ use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::families::{Linear, LinearRule, method};
 use crate::functions::{
-    beside_batch, concat, conj, expand_dims, pad, permute, reshape, slice, sum, to_number,
+    beside_batch, cast, concat, conj, expand_dims, pad, permute, reshape, slice, sum,
+    to_accumulator, to_number,
 };
 use crate::variable::Variable;
 
@@ -196,28 +197,30 @@ impl Function for CumProd {
     /// cotangents through the factors after it, `restᵢ = gyᵢ + xᵢ₊₁ restᵢ₊₁`; the gradient is
     /// `before rest`.
     fn vjp(&self, cx: &Context<'_>, [gy]: [Variable; 1]) -> [Option<Variable>; 1] {
-        let (x, size) = (conj(cx.input(0)), cx.input_shape(0)[self.axis]);
+        let (dtype, size) = (gy.dtype(), cx.input_shape(0)[self.axis]);
         if size == 0 {
             return [Some(gy)];
         }
+        // Products of 16 bits overflow where others make up for them.
+        let [x, y, gy] = [conj(cx.input(0)), conj(cx.output(0)), gy].map(to_accumulator);
         let behind = part(&x, self.axis, 1, size);
         let rest = recurrence(behind, gy, self.axis);
-        [Some(shifted(conj(cx.output(0)), self.axis) * rest)]
+        [Some(cast(shifted(y, self.axis) * rest, dtype))]
     }
 
     /// The same recurrence from the front: `dyᵢ = beforeᵢ dxᵢ + xᵢ dyᵢ₋₁`.
     fn jvp(&self, cx: &Context<'_>, [dx]: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
-        let (x, size) = (cx.input(0), cx.input_shape(0)[self.axis]);
+        let size = cx.input_shape(0)[self.axis];
         [dx.map(|dx| {
             if size == 0 {
                 return dx;
             }
-            let own = shifted(cx.output(0), self.axis) * dx;
+            let dtype = dx.dtype();
+            let [x, y, dx] = [cx.input(0), cx.output(0), dx].map(to_accumulator);
+            let own = shifted(y, self.axis) * dx;
             let factors = part(&reversed(&x, self.axis), self.axis, 0, size - 1);
-            reversed(
-                &recurrence(factors, reversed(&own, self.axis), self.axis),
-                self.axis,
-            )
+            let dy = recurrence(factors, reversed(&own, self.axis), self.axis);
+            cast(reversed(&dy, self.axis), dtype)
         })]
     }
 
@@ -330,20 +333,20 @@ impl Function for CumulativeProduct {
         if x.size() == 0 {
             return [Some(x)];
         }
-        [Some(
-            conj(self.of_others(&x)) * expand_dims(gy, self.axis as isize),
-        )]
+        let dtype = gy.dtype();
+        let [x, gy] = [x, expand_dims(gy, self.axis as isize)].map(to_accumulator);
+        [Some(cast(conj(self.of_others(&x)) * gy, dtype))]
     }
 
     fn jvp(&self, cx: &Context<'_>, [dx]: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
-        let x = cx.input(0);
         [dx.map(|dx| {
-            let terms = if x.size() == 0 {
-                dx
-            } else {
-                self.of_others(&x) * dx
+            let dtype = dx.dtype();
+            let [x, dx] = [cx.input(0), dx].map(to_accumulator);
+            let terms = match x.size() {
+                0 => dx,
+                _ => self.of_others(&x) * dx,
             };
-            sum(terms, self.axis as isize)
+            cast(sum(terms, self.axis as isize), dtype)
         })]
     }
 
@@ -486,6 +489,7 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::forward::jvp;
     use crate::{GradOptions, gradients_with};
 
     fn derivative(y: &Variable, x: &Variable) -> Variable {
@@ -522,6 +526,48 @@ mod tests {
                 assert_eq!(derivative(&picked, &x).to_vec::<f64>(), expected);
             }
         }
+    }
+
+    /// The gradients fit 16 bits, and products on the way to them do not.
+    #[test]
+    fn products_of_16_bits_overflow_on_no_way() {
+        let part = 1.0 / 1024.0;
+        let of_prod =
+            |i: usize| [225.0 / 256.0, 225.0 / 256.0, 67_500.0, 90_000.0 / 256.0][i] * part;
+        let of_cumprod =
+            |i: usize| [1.0 + 300.0 + 90_000.0, 301.0 / 256.0, 300.0 / 256.0][i] * part;
+        let check = |x: Vec<f64>, f: fn(&Variable) -> Variable, expected: &dyn Fn(usize) -> f64| {
+            for dtype in [DType::F16, DType::BF16] {
+                let x = Variable::new(Array::from(x.clone()).cast(dtype));
+                let numbers = |x: &Variable| x.array().cast(DType::F64).to_vec::<f64>();
+                let gradient = numbers(&derivative(&(f(&x) * part), &x));
+                let direction = |i: usize| {
+                    let ones = (0..x.size())
+                        .map(|j| f64::from(i == j))
+                        .collect::<Vec<f64>>();
+                    let dx = Variable::constant(Array::from(ones).cast(dtype) * part);
+                    let (_, dy) = jvp(|x| vec![f(&x[0])], &[x.clone()], &[dx]);
+                    let dy = dy[0].as_ref().expect("a tangent");
+                    numbers(dy).into_iter().sum::<f64>()
+                };
+                for (i, gradient) in gradient.into_iter().enumerate() {
+                    for found in [gradient, direction(i)] {
+                        let error = (found - expected(i)).abs() / expected(i);
+                        assert!(error < 0.02, "{dtype} {i}: {found} and {}", expected(i));
+                    }
+                }
+            }
+        };
+        check(
+            vec![300.0, 300.0, 1.0 / 256.0, 0.75],
+            |x| prod(x, 0),
+            &of_prod,
+        );
+        check(
+            vec![1.0 / 256.0, 300.0, 300.0],
+            |x| cumprod(x, 0),
+            &of_cumprod,
+        );
     }
 
     #[test]

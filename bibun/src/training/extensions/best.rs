@@ -46,9 +46,9 @@ impl KeepBest {
         self.best.as_ref().map_or(f64::NAN, |(best, _)| *best)
     }
 
-    fn write(&self, folder: &Path) -> Result<(), BoxError> {
+    fn write<M>(&self, session: &Session<'_, M>) -> Result<(), BoxError> {
         match &self.best {
-            Some((_, model)) => Ok(save_npz(folder.join(&self.file), model)?),
+            Some((_, model)) => Ok(save_npz(session.file(&self.file)?, model)?),
             None => Ok(()),
         }
     }
@@ -69,7 +69,7 @@ impl<M: Chain> Extension<M> for KeepBest {
 
     fn start(&mut self, session: &mut Session<'_, M>) -> Result<(), BoxError> {
         // The file in the folder may belong to another line of snapshots, or to none at all.
-        self.write(session.folder()?)
+        self.write(session)
     }
 
     fn logged(&mut self, entry: &Entry, session: &mut Session<'_, M>) -> Result<(), BoxError> {
@@ -77,7 +77,7 @@ impl<M: Chain> Extension<M> for KeepBest {
             && self.goal.is_better(value, self.best_value(), 0.0)
         {
             self.best = Some((value, session.model().state()));
-            self.write(session.folder()?)?;
+            self.write(session)?;
         }
         Ok(())
     }

@@ -132,7 +132,7 @@ impl<M: Chain> Extension<M> for Histograms {
             })
             .collect();
         let title = format!("after {} steps", session.clock().iteration());
-        draw(&session.folder()?.join(&self.file), &title, &panels)
+        draw(&session.file(&self.file)?, &title, &panels)
     }
 }
 

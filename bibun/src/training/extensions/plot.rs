@@ -142,7 +142,7 @@ impl<M> Extension<M> for Plot {
     }
 
     fn logged(&mut self, _: &Entry, session: &mut Session<'_, M>) -> Result<(), BoxError> {
-        self.draw(session.log(), &session.folder()?.join(&self.file))
+        self.draw(session.log(), &session.file(&self.file)?)
     }
 }
 
