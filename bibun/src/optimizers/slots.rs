@@ -162,6 +162,8 @@ impl<const N: usize> Slots<N> {
                 return false;
             }
             slot.name = Arc::clone(name);
+            // It has moments of its own.
+            self.waiting.shift_remove(name);
             true
         });
     }
@@ -201,10 +203,13 @@ impl<const N: usize> Slots<N> {
     pub(super) fn expect_one_model(&self, function: &'static str) {
         let mut names = FxHashSet::default();
         if let Some(slot) = self.in_use().find(|slot| !names.insert(&slot.name)) {
-            let name = &slot.name;
+            let name = match &*slot.name {
+                "" => String::from("without a name"),
+                name => format!("called `{name}`"),
+            };
             let what = format!(
-                "the optimizer has updated several parameters that are called `{name}` and are in use, and here it \
-                 knows them by their names only; use one optimizer for each model, or one struct of both models, and \
+                "the optimizer has updated several models that are in use, with parameters {name} in each, and here it \
+                 knows parameters by their names only; use one optimizer for each model, or one struct of both, and \
                  drop what is not trained any more"
             );
             raise(Error::argument(function, what));

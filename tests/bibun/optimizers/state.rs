@@ -385,7 +385,7 @@ fn names_are_those_of_a_whole_model_where_parts_make_steps() {
     adam.minimize(&model[1], &mut || model[1].weight.square().sum(..));
     adam.minimize(&model, &mut || total(&model));
     assert_eq!(names(&adam.state()), before);
-    let mut again: Vec<Linear> = (2..4).map(linear).collect();
+    let again: Vec<Linear> = (2..4).map(linear).collect();
     again.load_state(&model.state()).unwrap();
     let mut other = Adam::new(0.1);
     other.load_state(&adam.state()).unwrap();

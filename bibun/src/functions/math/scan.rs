@@ -11,8 +11,7 @@ use crate::examples::{ExampleCotangent, ExampleGradient};
 use crate::function::{Fixed, Function, Mismatch, Needs, Saved, Spec};
 use crate::functions::families::{Linear, LinearRule, method};
 use crate::functions::{
-    beside_batch, cast, concat, conj, expand_dims, pad, permute, reshape, slice, sum,
-    to_accumulator, to_number,
+    beside_batch, cast, concat, conj, expand_dims, pad, permute, reshape, slice, sum, to_number,
 };
 use crate::variable::Variable;
 
@@ -202,7 +201,7 @@ impl Function for CumProd {
             return [Some(gy)];
         }
         // Products of 16 bits overflow where others make up for them.
-        let [x, y, gy] = [conj(cx.input(0)), conj(cx.output(0)), gy].map(to_accumulator);
+        let [x, y, gy] = [conj(cx.input(0)), conj(cx.output(0)), gy].map(wide);
         let behind = part(&x, self.axis, 1, size);
         let rest = recurrence(behind, gy, self.axis);
         [Some(cast(shifted(y, self.axis) * rest, dtype))]
@@ -216,7 +215,7 @@ impl Function for CumProd {
                 return dx;
             }
             let dtype = dx.dtype();
-            let [x, y, dx] = [cx.input(0), cx.output(0), dx].map(to_accumulator);
+            let [x, y, dx] = [cx.input(0), cx.output(0), dx].map(wide);
             let own = shifted(y, self.axis) * dx;
             let factors = part(&reversed(&x, self.axis), self.axis, 0, size - 1);
             let dy = recurrence(factors, reversed(&own, self.axis), self.axis);
@@ -334,14 +333,14 @@ impl Function for CumulativeProduct {
             return [Some(x)];
         }
         let dtype = gy.dtype();
-        let [x, gy] = [x, expand_dims(gy, self.axis as isize)].map(to_accumulator);
+        let [x, gy] = [x, expand_dims(gy, self.axis as isize)].map(wide);
         [Some(cast(conj(self.of_others(&x)) * gy, dtype))]
     }
 
     fn jvp(&self, cx: &Context<'_>, [dx]: [Option<Variable>; 1]) -> [Option<Variable>; 1] {
         [dx.map(|dx| {
             let dtype = dx.dtype();
-            let [x, dx] = [cx.input(0), dx].map(to_accumulator);
+            let [x, dx] = [cx.input(0), dx].map(wide);
             let terms = match x.size() {
                 0 => dx,
                 _ => self.of_others(&x) * dx,
@@ -369,6 +368,12 @@ impl Function for CumulativeProduct {
         let examples = gy.examples.moved(beside_batch(axis, self.axis));
         ExampleCotangent { examples, ..gy }.pull_back(|gy| self.vjp(cx, [gy]))
     }
+}
+
+/// Casts halves to f32.
+fn wide(x: Variable) -> Variable {
+    let dtype = x.dtype().accumulator();
+    cast(x, dtype)
 }
 
 /// Returns the elements `start..stop` along an axis.
