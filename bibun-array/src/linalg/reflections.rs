@@ -41,7 +41,8 @@ struct Panel<T> {
     t: Vec<T>,
 }
 
-/// Computes `a = q r` of a matrix `[m, n]`, with k columns of q and rows of r. The diagonal of r is not negative.
+/// Computes `a = q r` of a matrix `[m, n]`, with k columns of q and rows of r, which is zeros at first. Its diagonal is
+/// not negative.
 pub(super) fn qr<T: Large>(a: &[T], [m, n]: [usize; 2], k: usize, q: &mut [T], r: &mut [T]) {
     // The columns are neighbours in memory.
     let step = row_step(m);

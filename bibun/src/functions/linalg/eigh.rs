@@ -13,7 +13,8 @@ use crate::functions::{cast, diag, diagonal, equal, expand_dims, logical_and, ma
 use crate::variable::Variable;
 
 /// Computes the eigenvalues w of symmetric matrices in ascending order, and orthonormal eigenvectors, the columns of v:
-/// `a = v diag(w) vᵀ`. In each vector, the first of the elements with the largest absolute value (within a ten-thousandth) is positive.
+/// `a = v diag(w) vᵀ`. In each vector, the first of the elements with the largest absolute value (within a
+/// ten-thousandth) is positive.
 ///
 /// Only the symmetric part `(a + aᵀ) / 2` counts, so the gradient is symmetric and right along any direction.
 ///

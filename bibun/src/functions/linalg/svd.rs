@@ -28,7 +28,8 @@ pub struct Svd {
 }
 
 /// Computes the thin singular value decomposition `a = u diag(s) vt`: singular values s in descending order, and
-/// orthonormal vectors. In each column of u, the first of the elements with the largest absolute value (within a ten-thousandth) is positive.
+/// orthonormal vectors. In each column of u, the first of the elements with the largest absolute value (within a
+/// ten-thousandth) is positive.
 ///
 /// Shapes: a `[.., m, n]` → u `[.., m, k]`, s `[.., k]`, vt `[.., k, n]` with `k = min(m, n)`.
 /// Types: floats; integers give f64. 16-bit floats are computed in f32.
