@@ -6,7 +6,7 @@ use pulp::{Simd, WithSimd};
 
 use super::narrow::is_narrow;
 use super::pack::square;
-use super::plan::{Plan, is_turned};
+use super::plan::{PAGE, Plan, is_turned};
 use super::scratch::{KEPT, Scratch};
 use super::tiles::{HIGH, WIDE};
 use super::{Work, from};
@@ -26,6 +26,21 @@ impl<T> Rows<'_, T> {
         match self {
             Self::Even(memory, step) => &mut memory[row * *step + start..][..len],
             Self::Any(rows) => &mut rows[row][start..][..len],
+        }
+    }
+
+    /// Whether elements of a column have one place in the nearest cache.
+    #[inline(always)]
+    pub(super) fn displace_each_other(&self) -> bool {
+        match self {
+            Self::Even(_, step) => (step * size_of::<T>()).is_multiple_of(PAGE),
+            Self::Any(rows) => match &rows[..] {
+                [first, second, ..] => {
+                    let apart = second.as_ptr().addr().wrapping_sub(first.as_ptr().addr());
+                    apart.is_multiple_of(PAGE)
+                }
+                _ => false,
+            },
         }
     }
 }

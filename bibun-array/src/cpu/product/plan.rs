@@ -17,6 +17,8 @@ const BLOCK: usize = 1 << 19;
 /// of strips up to which it is more: to begin with another panel takes as long as the tile of a short sum.
 const STRIPS: usize = 4;
 const STRIPPED: usize = 1 << 13;
+/// The number of products of a sum up to which writing it takes longer, if it displaces others from the nearest cache.
+const SHORT: usize = 8;
 /// Bytes of rows of `a` that are copied for all blocks of `b`: a little more than a power of two, as sizes are.
 const COPIED: usize = 9 << 18;
 /// The number of panels of `b` for which a copy of rows of `a` costs more than it gains, if they are neighbours.
@@ -32,7 +34,7 @@ const FEWEST: usize = 16;
 const STREAMS: usize = 32;
 const AHEAD: usize = 1 << 10;
 /// The bytes of a cache in which a line has one place, and the number of lines that share this place.
-const PAGE: usize = 1 << 12;
+pub(super) const PAGE: usize = 1 << 12;
 const WAYS: usize = 8;
 
 /// The number of products of a sum in a block: as even as possible.
@@ -124,6 +126,7 @@ impl Plan {
             },
             high: match n <= wide * lanes {
                 true => m.div_ceil(HIGH),
+                false if depth <= SHORT && part.out.displace_each_other() => STRIPS,
                 false => STRIPS.max(STRIPPED / (size_of::<T>() * HIGH * depth)),
             },
             tallest,
@@ -205,7 +208,7 @@ pub(super) fn is_turned<S: Simd, T: Float>(
     b: Matrix<'_, T>,
 ) -> bool {
     let lanes = T::lanes::<S>();
-    if b.column == 1 || b.row != 1 || lanes == 1 {
+    if b.column != 1 && b.row != 1 || b.column == 1 && a.row != 1 || lanes == 1 {
         return false;
     }
     // In multiplications of vectors, with two for three elements that are copied. Squares of vectors take
@@ -214,7 +217,8 @@ pub(super) fn is_turned<S: Simd, T: Float>(
         rows * columns.div_ceil(lanes) * k + copies * 2 / 3
     };
     let of_a = |is_copied: bool| if is_copied { m * k } else { 0 };
+    let of_b = if b.column == 1 { 0 } else { n * k };
     let slow = if S::REGISTER_COUNT < 32 { 8 } else { 1 };
     cost(n, m, slow * m * n + of_a(a.row != 1))
-        < cost(m, n, n * k + of_a(is_copied(a, n, WIDE * lanes)))
+        < cost(m, n, of_b + of_a(is_copied(a, n, WIDE * lanes)))
 }
