@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use crate::common::{Numbers, indices, same_for_all_thread_counts, shapes};
-use bibun_array::{Array, DType, Element, Error, attempt, s};
+use bibun_array::{Array, DType, Element, Error, ascending, attempt, s};
 
 /// The lines of an array along `axis`.
 fn lines<T: Element>(x: &Array, axis: usize) -> Vec<Vec<T>> {
@@ -160,6 +160,48 @@ fn sorting() {
         [0, 5, 3]
     );
     assert_eq!(Array::from(special).top_k(0, 0).0.size(), 0);
+}
+
+/// Long rows with repeated elements, of which few are wanted.
+#[test]
+fn the_first_of_many() {
+    let mut numbers = Numbers(7);
+    let draw = |numbers: &mut Numbers, length: usize, values: &[f64]| -> Vec<f64> {
+        let places = numbers.array(&[length], DType::F64).abs() * 1e6;
+        let places = places.to_vec::<f64>().into_iter();
+        places.map(|x| values[x as usize % values.len()]).collect()
+    };
+    let all: Vec<f64> = (-500..500).map(f64::from).collect();
+    let values: [&[f64]; 5] = [
+        &all,
+        &[2.0],
+        &[f64::NAN],
+        &[f64::NAN, 0.0, -0.0, f64::INFINITY, -1.0],
+        &[f64::NEG_INFINITY, f64::NAN, 3.0, -3.0, 1.0, 0.0, -0.0],
+    ];
+    fn check<T: Element + PartialOrd>(row: &Array, k: usize) {
+        for descending in [true, false] {
+            let expected = &sorted(&row.to_vec::<T>(), descending)[..k];
+            let (first, positions) = match descending {
+                true => row.top_k(k, 0),
+                false => row.top_k(k, ascending(0)),
+            };
+            assert_eq!(positions.to_vec::<i64>(), expected, "{row:?}");
+            let bits = |x: &Array| format!("{:?}", x.to_vec::<T>());
+            assert_eq!(bits(&first), bits(&row.take(&positions, 0)));
+        }
+    }
+    for values in values {
+        for length in [63, 64, 65, 100, 127, 128, 1000] {
+            let row = Array::from_vec(draw(&mut numbers, length, values), [length]);
+            for k in [1, 2, 10, 32, 33] {
+                check::<f64>(&row, k);
+                check::<f32>(&row.cast(DType::F32), k);
+                check::<i64>(&row.cast(DType::I64), k);
+                check::<bool>(&row.cast(DType::Bool), k);
+            }
+        }
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Sorting by integers that have the order of the elements, with the position in their lower bits:
-//! no two are equal, so a fast unstable sort produces the stable order. A few first elements are kept in
-//! order while a row is read, most of which is passed over by vector instructions.
+//! no two are equal, so a fast unstable sort produces the stable order. Of a few first elements, vector instructions
+//! find a bound, and most of the elements after it.
 
 use std::borrow::Cow;
 
@@ -36,9 +36,8 @@ trait Sortable: Element {
     fn entry(self, position: usize, descending: bool) -> Self::Entry;
     /// The position in an entry.
     fn position(entry: Self::Entry) -> i64;
-    /// Whether the entry of an element that comes later may be before that of `other`. It is not if
-    /// this is false.
-    fn may_precede(self, other: Self, descending: bool) -> bool;
+    /// Whether two numbers are in this order. It is false of NaN.
+    fn precedes(self, other: Self, descending: bool) -> bool;
 }
 
 /// Stores the rank of an element, a `$rank`, and its position in one integer of type `$entry`.
@@ -58,9 +57,8 @@ macro_rules! sortable {
                 (entry & <$entry>::from(<$rank>::MAX)) as i64
             }
             #[inline(always)]
-            #[allow(clippy::neg_cmp_op_on_partial_ord, reason = "NaN may be before and after all")]
-            fn may_precede(self, other: Self, descending: bool) -> bool {
-                if descending { !(self <= other) } else { !(self >= other) }
+            fn precedes(self, other: Self, descending: bool) -> bool {
+                if descending { self > other } else { self < other }
             }
         }
     )*};
@@ -91,12 +89,12 @@ float_rank! {
     rank_of_double: f64 => u64;
 }
 
-/// Up to as many entries are kept in order while a row is read.
-const FEW: usize = 32;
-/// The number of elements among which there is none of the first ones, most of the time.
+/// The number of columns of which each has an element of a row that is not after a bound, and up to how many first
+/// elements are found with it.
 const BLOCK: usize = 64;
+const FEW: usize = 32;
 
-/// The first entries of a row, in order.
+/// The first entries of a row of at least a block, in order.
 struct First<'a, T: Sortable> {
     row: &'a [T],
     count: usize,
@@ -104,7 +102,7 @@ struct First<'a, T: Sortable> {
 }
 
 impl<T: Sortable> NullaryFnOnce for First<'_, T> {
-    type Output = SmallVec<[T::Entry; FEW]>;
+    type Output = SmallVec<[T::Entry; BLOCK]>;
     #[inline(always)]
     fn call(self) -> Self::Output {
         let Self {
@@ -112,36 +110,42 @@ impl<T: Sortable> NullaryFnOnce for First<'_, T> {
             count,
             descending,
         } = self;
-        let (start, rest) = row.split_at(count);
-        let entries = start
-            .iter()
-            .enumerate()
-            .map(|(i, &x)| x.entry(i, descending));
-        let mut first: Self::Output = entries.collect();
-        first.sort_unstable();
-        for (i, block) in rest.chunks(BLOCK).enumerate() {
-            let last = |first: &Self::Output| row[T::position(first[count - 1]) as usize];
-            let mut worst = last(&first);
-            let mut any = false;
-            for &x in block {
-                any |= x.may_precede(worst, descending);
+        let (blocks, rest) = row.as_chunks::<BLOCK>();
+        let mut earliest = blocks[0];
+        for block in &blocks[1..] {
+            for (y, &x) in earliest.iter_mut().zip(block) {
+                *y = if x.precedes(*y, descending) { x } else { *y };
             }
-            if !any {
-                continue;
+        }
+        let mut column = 0;
+        let mut entries = earliest.map(|x| {
+            column += 1;
+            x.entry(column - 1, descending)
+        });
+        let (_, &mut last, _) = entries.select_nth_unstable(count - 1);
+        let bound = earliest[T::position(last) as usize];
+        // Of numbers, few others are not after it.
+        let mut first = Self::Output::new();
+        let blocks = blocks.iter().map(|block| &block[..]);
+        for (i, block) in blocks.chain([rest]).enumerate() {
+            let mut is_kept = [0_u8; BLOCK];
+            for (is_kept, &x) in is_kept.iter_mut().zip(block) {
+                *is_kept = (!bound.precedes(x, descending)).into();
             }
-            for (k, &x) in block.iter().enumerate() {
-                if !x.may_precede(worst, descending) {
-                    continue;
-                }
-                let entry = x.entry(count + i * BLOCK + k, descending);
-                if entry < first[count - 1] {
-                    first.pop();
-                    let place = first.partition_point(|&other| other < entry);
-                    first.insert(place, entry);
-                    worst = last(&first);
+            for (k, is_kept) in is_kept.as_chunks().0.iter().enumerate() {
+                let mut is_kept = u64::from_le_bytes(*is_kept);
+                while is_kept != 0 {
+                    let place = k * size_of::<u64>() + is_kept.trailing_zeros() as usize / 8;
+                    first.push(block[place].entry(i * BLOCK + place, descending));
+                    is_kept &= is_kept - 1;
                 }
             }
         }
+        if first.len() > count {
+            first.select_nth_unstable(count);
+            first.truncate(count);
+        }
+        first.sort_unstable();
         first
     }
 }
@@ -158,7 +162,7 @@ fn sort_rows<T: Sortable>(x: &Array, descending: bool, count: usize) -> Array {
             return;
         }
         let rows = out.len() / count;
-        let are_few = count <= FEW && count <= length / 4;
+        let are_few = count <= FEW && length >= BLOCK;
         // The approximate time of comparing and moving, in nanoseconds.
         let work = |entries: usize| match are_few {
             true => entries,
