@@ -129,11 +129,8 @@ pub(super) fn nonzero(x: &Array) -> Array {
 /// The position along an axis of an index that may count from its end.
 #[inline(always)]
 fn from_front(index: i64, size: usize) -> usize {
-    (if index < 0 {
-        index + size as i64
-    } else {
-        index
-    }) as usize
+    // Without a branch, which LLVM makes of a choice.
+    (index + (index >> 63 & size as i64)) as usize
 }
 
 /// See [`Device::take`](crate::Device::take).
@@ -454,13 +451,21 @@ fn written<T: Element>(
         let own = i * picked..(i + 1) * picked;
         let mut is_missing = false;
         if row == 1 {
-            bring(target, picked);
-            for (&index, &x) in indices[own.clone()].iter().zip(&value[own]) {
-                match target.get_mut(from_front(index, rows)) {
-                    Some(y) => write(y, x),
-                    None => is_missing = true,
+            let mut write_all = |indices: &[i64], values: &[T]| {
+                for (&index, &x) in indices.iter().zip(values) {
+                    match target.get_mut(from_front(index, rows)) {
+                        Some(y) => write(y, x),
+                        None => is_missing = true,
+                    }
                 }
+            };
+            // Several at a time, as in gather.
+            let (groups, few) = indices[own.clone()].as_chunks::<GROUP>();
+            let (values, rest) = value[own].as_chunks::<GROUP>();
+            for (indices, values) in groups.iter().zip(values) {
+                write_all(indices, values);
             }
+            write_all(few, rest);
         } else {
             let value = value[own.clone()].chunks_exact(row);
             for (indices, value) in indices[own].chunks_exact(row).zip(value) {
@@ -479,7 +484,12 @@ fn written<T: Element>(
     target = target.to_row_major();
     if target.is_unique() || size_of::<T>() * whole > NEAR {
         let parts = chunks(target.as_mut_slice::<T>(), whole.max(1));
-        for_each(parts, many, at_once, &write_part);
+        for_each(parts, many, at_once, &|i, part| {
+            if row == 1 {
+                bring(part, picked);
+            }
+            write_part(i, part);
+        });
     } else {
         // Each part is copied right before it is written to.
         let start = target;
