@@ -413,6 +413,34 @@ fn what_is_loaded_belongs_to_the_names_of_the_next_step() {
 }
 
 #[test]
+fn a_parameter_that_moves_to_a_name_that_was_loaded_keeps_its_own_state() {
+    let loss = |model: &Vec<Variable>| {
+        let squares = model.iter().map(Variable::square);
+        squares.fold(Variable::constant(0.0), |sum, square| sum + square)
+    };
+    let model = vec![1.0, 2.0, 3.0].into_iter().map(Variable::new).collect();
+    let mut adam = Adam::new(0.1);
+    for _ in 0..3 {
+        adam.minimize(&model, &mut || loss(&model));
+    }
+    let mut resumed = Adam::new(0.1);
+    resumed.load_state(&adam.state()).unwrap();
+    let mut model = model[..2].to_vec();
+    resumed.minimize(&model, &mut || loss(&model));
+    let counts = |adam: &Adam| {
+        ["0", "1", "2"].map(|name| {
+            adam.state()
+                .count(&format!("parameters/{name}/steps"))
+                .unwrap()
+        })
+    };
+    assert_eq!(counts(&resumed), [4, 4, 3]);
+    model.insert(0, Variable::new(5.0));
+    resumed.minimize(&model, &mut || loss(&model));
+    assert_eq!(counts(&resumed), [1, 5, 5]);
+}
+
+#[test]
 fn states_of_other_shapes_are_refused() {
     for (name, mut optimizer) in every() {
         let small = model(0);
