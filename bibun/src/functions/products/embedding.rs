@@ -1,18 +1,22 @@
 //! Lookup of rows of a table.
 
+use bibun_array::{Array, DType};
+
 use crate::call::composite;
+use crate::function::{Fixed, Mismatch, Spec};
+use crate::functions::families::{Discrete, DiscreteRule};
 use crate::functions::{expand_dims, not_equal, take, to_indices, where_};
 use crate::variable::Variable;
 
 /// Returns row `ids[i]` of a table for each id; zeros, and no gradient, where the id is `padding`.
 ///
 /// Shapes: ids any `[i..]`, w `[n, d..]` → `[i.., d..]`.
-/// Types: ids integers, w all. `padding` need not be a row of the table (it may be -1); other
-/// negative ids count from the end, as in [`take`].
+/// Types: ids integers, w all. `padding` need not be a row of the table (it may be -1). Other negative ids are refused,
+/// where [`take`] counts them from the end.
 /// Gradient: `gy`, added up in the selected rows; ids have none.
 ///
 /// # Panics
-/// Panics if ids are not integers, an id is outside of the table, or w is a scalar.
+/// Panics if ids are not integers, the table has no row for an id, or w is a scalar.
 ///
 /// ```
 /// use bibun::{functions::embedding, Variable};
@@ -31,21 +35,63 @@ pub fn embedding(
     let _whole = composite("embedding");
     let (ids, w) = (to_indices(ids), w.into());
     let Some(padding) = padding else {
-        return take(w, ids, 0);
+        return rows(w, ids);
     };
     let row_rank = w.rank().saturating_sub(1);
     let mut is_row = not_equal(&ids, padding);
-    let rows = take(w, where_(&is_row, ids, 0), 0);
+    let rows = rows(w, where_(&is_row, ids, 0));
     for _ in 0..row_rank {
         is_row = expand_dims(is_row, -1);
     }
     where_(is_row, rows, 0)
 }
 
+#[track_caller]
+fn rows(w: Variable, ids: Variable) -> Variable {
+    let is_table = w.rank() > 0 && ids.dtype() == DType::I64;
+    let ids = match is_table {
+        true => Discrete::of(
+            Ids {
+                count: w.shape()[0],
+            },
+            [ids],
+        ),
+        // Its message is about these.
+        false => ids,
+    };
+    take(w, ids, 0)
+}
+
+/// Numbers of rows, after a check of them.
+#[derive(Clone, Debug)]
+struct Ids {
+    count: usize,
+}
+
+impl DiscreteRule for Ids {
+    type Inputs = Fixed<1>;
+
+    fn name(&self) -> &'static str {
+        "ids"
+    }
+
+    fn shape(&self, [ids]: [&Spec; 1]) -> Result<Spec, Mismatch> {
+        Ok(ids.clone())
+    }
+
+    fn forward(&self, [ids]: [Array; 1]) -> Array {
+        let count = self.count;
+        ids.expect_between("embedding", 0..count as i64, move |id| {
+            format!("there is no row {id} among {count} (`padding` leaves one out)")
+        });
+        ids
+    }
+}
+
 #[cfg(test)]
 pub(super) fn samples() -> Vec<crate::conformance::Sample> {
     use crate::conformance::{Sample, beside};
-    use bibun_array::{Array, Shape};
+    use bibun_array::Shape;
     let sample = |ids: &'static [i64], picked: Shape, w: Shape, padding: Option<i64>| {
         let shape = picked.clone();
         let call = move |x: &[Variable]| {
@@ -69,4 +115,30 @@ pub(super) fn samples() -> Vec<crate::conformance::Sample> {
         sample(&[-1, 0], 2.into(), [1, 2, 3].into(), Some(-1)),
         sample(&[1, 0], 2.into(), 3.into(), Some(0)),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attempt;
+
+    #[test]
+    fn negative_ids_name_no_rows() {
+        let w = Variable::new([[1.0, 2.0], [3.0, 4.0]]);
+        let refused = |ids: [i64; 2], padding: Option<i64>| {
+            let error = attempt(|| embedding(ids, &w, padding))
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(file!()), "{error}");
+            error
+        };
+        let error = refused([1, -1], None);
+        let expected =
+            "embedding: there is no row -1 among 2 (`padding` leaves one out); it is element 1";
+        assert!(error.starts_with(expected), "{error}");
+        assert!(refused([-2, -1], Some(-1)).contains("no row -2"));
+        assert!(refused([2, 0], Some(0)).contains("no row 2"));
+        let none = embedding(Array::zeros([0, 3], DType::I64), &w, None);
+        assert_eq!(none.shape(), [0, 3, 2]);
+    }
 }

@@ -24,13 +24,13 @@ pub enum Bag {
 /// [`embedding`].
 ///
 /// Shapes: ids `[.., k]`, w `[n, d]` → `[.., d]`.
-/// Types: ids integers, w floats. Negative ids count from the end, as in [`take`](crate::functions::take).
+/// Types: ids integers, w floats.
 /// Gradient: that of the sum, mean or maximum, added up in the selected rows.
 ///
 /// Source: `torch.nn.functional.embedding_bag`.
 ///
 /// # Panics
-/// Panics if ids have no axis or are not integers, w is not a matrix, or an id is outside of it.
+/// Panics if ids have no axis or are not integers, w is not a matrix, or has no row for an id.
 ///
 /// ```
 /// use bibun::{functions::{embedding_bag, Bag}, Variable};
