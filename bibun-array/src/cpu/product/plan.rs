@@ -17,8 +17,10 @@ const BLOCK: usize = 1 << 19;
 /// of strips up to which it is more: to begin with another panel takes as long as the tile of a short sum.
 const STRIPS: usize = 4;
 const STRIPPED: usize = 1 << 13;
-/// The number of products of a sum up to which writing it takes longer, if it displaces others from the nearest cache.
+/// The number of products of a sum up to which writing it takes longer, and of strips if rows of the result displace
+/// each other from the nearest cache.
 const SHORT: usize = 8;
+const CROWDED: usize = 6;
 /// Bytes of rows of `a` that are copied for all blocks of `b`: a little more than a power of two, as sizes are.
 const COPIED: usize = 9 << 18;
 /// The number of panels of `b` for which a copy of rows of `a` costs more than it gains, if they are neighbours.
@@ -126,7 +128,7 @@ impl Plan {
             },
             high: match n <= wide * lanes {
                 true => m.div_ceil(HIGH),
-                false if depth <= SHORT && part.out.displace_each_other() => STRIPS,
+                false if depth <= SHORT && part.out.displace_each_other() => CROWDED,
                 false => STRIPS.max(STRIPPED / (size_of::<T>() * HIGH * depth)),
             },
             tallest,
