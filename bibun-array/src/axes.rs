@@ -110,7 +110,7 @@ impl<const N: usize> From<[isize; N]> for Axes {
 }
 impl From<usize> for Axes {
     fn from(axis: usize) -> Self {
-        Self::new(&[axis as isize])
+        Self::new(&[from_front(axis)])
     }
 }
 impl From<Vec<isize>> for Axes {
@@ -125,13 +125,18 @@ impl From<&Vec<isize>> for Axes {
 }
 impl<const N: usize> From<[usize; N]> for Axes {
     fn from(axes: [usize; N]) -> Self {
-        Self::new(&axes.map(|axis| axis as isize))
+        Self::new(&axes.map(from_front))
     }
 }
 impl<const N: usize> From<[i32; N]> for Axes {
     fn from(axes: [i32; N]) -> Self {
         Self::new(&axes.map(|axis| axis as isize))
     }
+}
+
+/// Returns the axis as a signed number, which does not become one from the back: no array has so many.
+pub(crate) fn from_front(axis: usize) -> isize {
+    isize::try_from(axis).unwrap_or(isize::MAX)
 }
 
 /// Returns the axis counted from the front. A negative axis counts from the back, as in NumPy.

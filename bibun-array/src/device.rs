@@ -56,9 +56,9 @@ pub enum Reduce {
 pub enum Scatter {
     /// The last of the values.
     Set,
-    /// The largest of the element and the values, or NaN if there is one.
+    /// The largest of the element and the values, or NaN if there is one. Complex numbers have none.
     Max,
-    /// The smallest of the element and the values, or NaN if there is one.
+    /// The smallest of the element and the values, or NaN if there is one. Complex numbers have none.
     Min,
 }
 

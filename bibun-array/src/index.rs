@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::device::Complaint;
 use crate::dtype::with_dtype;
+use crate::ops::no_such_dtype;
 use crate::placement::common;
 use crate::shape::Layout;
 use crate::view::sliced;
@@ -141,8 +142,8 @@ impl Array {
     /// `indices`. An array that no other array shares is changed in place.
     ///
     /// # Panics
-    /// Panics as [`Array::gather`] does, and if `value` has another dtype or its shape does not
-    /// fit.
+    /// Panics as [`Array::gather`] does, and if `value` has another dtype, its shape does not fit, or the rule needs an
+    /// order, which complex numbers do not have.
     ///
     /// ```
     /// use bibun_array::{Array, Scatter};
@@ -155,6 +156,9 @@ impl Array {
     #[must_use]
     #[track_caller]
     pub fn scatter(self, rule: Scatter, indices: &Self, axis: isize, value: &Self) -> Self {
+        if rule != Scatter::Set && self.dtype().is_complex() {
+            no_such_dtype("scatter", self.dtype());
+        }
         let axis = normalize_axis("scatter", axis, self.rank());
         expect_aligned("scatter", indices, self.shape(), axis);
         let indices = &within("scatter", indices, self.shape(), axis);

@@ -1,6 +1,8 @@
 //! Sorting along an axis.
 
+use crate::axes::from_front;
 use crate::error::allocating;
+use crate::ops::no_such_dtype;
 use crate::placement::common;
 use crate::{Array, Error, normalize_axis, raise};
 
@@ -74,17 +76,30 @@ impl From<i32> for SortAxis {
 }
 impl From<usize> for SortAxis {
     fn from(axis: usize) -> Self {
-        Self::from(axis as isize)
+        Self::from(from_front(axis))
     }
 }
 
 impl Array {
+    #[track_caller]
+    fn resolve(
+        &self,
+        function: &'static str,
+        axis: impl Into<SortAxis>,
+        descending: bool,
+    ) -> (usize, bool) {
+        if self.dtype().is_complex() {
+            no_such_dtype(function, self.dtype());
+        }
+        axis.into().resolve(function, self.rank(), descending)
+    }
+
     /// Returns the positions, as `i64`, that put an axis in order: ascending, unless the axis is
     /// [`descending`]. NaN counts as larger than all numbers, and equal elements (such as the two
     /// zeros) stay in their order, in both directions.
     ///
     /// # Panics
-    /// Panics if there is no such axis.
+    /// Panics if there is no such axis, or the elements are complex.
     ///
     /// ```
     /// use bibun_array::{descending, Array};
@@ -95,7 +110,7 @@ impl Array {
     #[must_use]
     #[track_caller]
     pub fn argsort(&self, axis: impl Into<SortAxis>) -> Self {
-        let (axis, descending) = axis.into().resolve("argsort", self.rank(), false);
+        let (axis, descending) = self.resolve("argsort", axis, false);
         let count = self.shape()[axis];
         allocating("argsort", || {
             common("argsort", [self]).argsort(self, axis, descending, count)
@@ -106,7 +121,7 @@ impl Array {
     /// [`Array::argsort`].
     ///
     /// # Panics
-    /// Panics if there is no such axis.
+    /// Panics if there is no such axis, or the elements are complex.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -116,7 +131,7 @@ impl Array {
     #[must_use]
     #[track_caller]
     pub fn sort(&self, axis: impl Into<SortAxis>) -> Self {
-        let (axis, descending) = axis.into().resolve("sort", self.rank(), false);
+        let (axis, descending) = self.resolve("sort", axis, false);
         let device = common("sort", [self]);
         allocating("sort", || {
             let positions = device.argsort(self, axis, descending, self.shape()[axis]);
@@ -129,7 +144,7 @@ impl Array {
     /// numbers, as in [`Array::max`]. Of equal elements, the first comes first.
     ///
     /// # Panics
-    /// Panics if there is no such axis, or it has fewer than `k` elements.
+    /// Panics if there is no such axis, it has fewer than `k` elements, or the elements are complex.
     ///
     /// ```
     /// use bibun_array::Array;
@@ -140,9 +155,10 @@ impl Array {
     #[must_use]
     #[track_caller]
     pub fn top_k(&self, k: usize, axis: impl Into<SortAxis>) -> (Self, Self) {
-        let (axis, descending) = axis.into().resolve("top_k", self.rank(), true);
+        let (axis, descending) = self.resolve("top_k", axis, true);
         if k > self.shape()[axis] {
-            let what = format!("{k} elements of axis {axis} of the shape {}", self.shape());
+            let shape = self.shape();
+            let what = format!("axis {axis} of the shape {shape} has fewer than {k} elements");
             raise(Error::invalid("top_k", what));
         }
         let device = common("sort", [self]);

@@ -1,6 +1,6 @@
 //! Arrays of complex numbers: text, files, conversion, and functions at awkward points.
 
-use bibun_array::{Array, Complex, DType, Scalar, attempt, matmul};
+use bibun_array::{Array, Complex, DType, Error, Scalar, Scatter, attempt, matmul};
 
 type C = Complex<f64>;
 
@@ -52,6 +52,38 @@ fn files_are_those_of_numpy() {
             .for_each(<[u8]>::reverse);
         assert!(Array::from_npy(&other).expect("a file").has_same_bits(&x));
     }
+}
+
+#[test]
+fn what_needs_an_order_is_refused() {
+    let z = Array::from([C::new(1.0, 2.0), C::new(3.0, 0.0)]);
+    let first = Array::from([0i64, 1]);
+    let refused: [(&str, &dyn Fn()); 9] = [
+        ("sort", &|| drop(z.sort(0))),
+        ("argsort", &|| drop(z.argsort(0))),
+        ("top_k", &|| drop(z.top_k(1, 0))),
+        ("scatter", &|| {
+            drop(z.clone().scatter(Scatter::Max, &first, 0, &z))
+        }),
+        ("scatter", &|| {
+            drop(z.clone().scatter(Scatter::Min, &first, 0, &z))
+        }),
+        ("floor", &|| drop(z.floor())),
+        ("ceil", &|| drop(z.ceil())),
+        ("trunc", &|| drop(z.trunc())),
+        ("round", &|| drop(z.round())),
+    ];
+    for (function, call) in refused {
+        let error: Result<(), Error> = attempt(call);
+        let error = error.unwrap_err().to_string();
+        let expected = format!("{function}: is not defined for the dtype c128");
+        assert!(
+            error.starts_with(&expected) && error.contains(file!()),
+            "{error}"
+        );
+    }
+    let written = z.clone().scatter(Scatter::Set, &first, 0, &z.flip(&[0]));
+    assert!(written.has_same_bits(&z.flip(&[0])));
 }
 
 #[test]

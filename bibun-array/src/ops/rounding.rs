@@ -10,6 +10,7 @@ macro_rules! rounding {
                 super::definition! { $name[1] [x]: integer: x, float: x.$name(), };
 
             #[doc = super::by_value!($name(x))]
+            #[track_caller]
             pub fn $name(x: Array) -> Array {
                 match x.dtype().is_differentiable() {
                     true => super::run(&$DEFINITION, [x]),
@@ -20,6 +21,7 @@ macro_rules! rounding {
         impl Array {$(
             $(#[$documentation])*
             #[must_use]
+            #[track_caller]
             pub fn $name(&self) -> Self {
                 $name(self.clone())
             }

@@ -38,7 +38,11 @@ pub(crate) fn exception(x: &Variable, condition: &Variable) -> Option<String> {
     let index = wrong.shape().unravel(at);
     let found = elements(x).filter(|x| x.shape() == wrong.shape());
     let found = found.map_or(String::from("out of range"), |x| {
-        format!("{:?}", x.to(cpu()).cast(DType::F64).to_vec::<f64>()[at])
+        let x = x.to(cpu());
+        match x.dtype() {
+            DType::I64 => x.to_vec::<i64>()[at].to_string(),
+            _ => format!("{:?}", x.cast(DType::F64).to_vec::<f64>()[at]),
+        }
     });
     Some(match index.is_empty() {
         true => found,

@@ -152,8 +152,11 @@ method!(signbit);
 #[track_caller]
 pub fn nan_to_num(x: impl Into<Variable>) -> Variable {
     let x = x.into();
-    let dtype = x.dtype();
-    nan_to_num_with(x, 0.0, dtype.highest().to_f64(), dtype.lowest().to_f64())
+    let [highest, lowest] = match x.dtype() {
+        dtype if dtype.is_float() => [dtype.highest(), dtype.lowest()].map(|x| x.to_f64()),
+        _ => [0.0; 2],
+    };
+    nan_to_num_with(x, 0.0, highest, lowest)
 }
 method!(nan_to_num);
 
@@ -340,7 +343,9 @@ fn exponent(x: f64) -> i64 {
 #[track_caller]
 pub fn nextafter(a: impl Into<Operand>, b: impl Into<Operand>) -> Variable {
     let (inputs, _whole) = Operand::pair("nextafter", a.into(), b.into());
-    Discrete::of(NextAfter, inputs.map(to_float))
+    let [a, b] = inputs;
+    let name = NextAfter.name();
+    Discrete::of(NextAfter, [to_float_of(name, a), to_float_of(name, b)])
 }
 method!(nextafter, b: impl Into<Operand>);
 
@@ -446,7 +451,22 @@ mod tests {
     use bibun_array::{DType, bf16};
 
     use super::*;
+    use crate::attempt;
     use crate::functions::probe::{gradient, partial_derivatives};
+
+    #[test]
+    fn complex_numbers_are_refused_in_the_caller_s_line() {
+        let z = Variable::constant(Array::zeros(2, DType::C128));
+        let calls: [(&str, &dyn Fn() -> Variable); 2] = [
+            ("nextafter", &|| nextafter(&z, &z)),
+            ("nan_to_num", &|| nan_to_num(&z)),
+        ];
+        for (name, call) in calls {
+            let error = attempt(call).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{name}: x is c128")), "{error}");
+            assert!(error.contains(file!()), "{error}");
+        }
+    }
 
     #[test]
     fn nan_is_ignored_and_ties_go_to_the_first() {
