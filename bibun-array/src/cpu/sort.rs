@@ -89,12 +89,16 @@ float_rank! {
     rank_of_double: f64 => u64;
 }
 
-/// The number of columns of which each has an element of a row that is not after a bound, and up to how many first
+/// The number of columns of a row of which each has an element that is not after a bound, and up to how many first
 /// elements are found with it.
 const BLOCK: usize = 64;
 const FEW: usize = 32;
+/// Up to as many are kept in order.
+const FEWEST: usize = 12;
 
-/// The first entries of a row of at least a block, in order.
+type Entries<T> = SmallVec<[<T as Sortable>::Entry; BLOCK]>;
+
+/// The first entries of a row, in order.
 struct First<'a, T: Sortable> {
     row: &'a [T],
     count: usize,
@@ -102,30 +106,44 @@ struct First<'a, T: Sortable> {
 }
 
 impl<T: Sortable> NullaryFnOnce for First<'_, T> {
-    type Output = SmallVec<[T::Entry; BLOCK]>;
+    type Output = Entries<T>;
     #[inline(always)]
-    fn call(self) -> Self::Output {
+    fn call(self) -> Entries<T> {
+        let mut first = self.candidates();
+        cut::<T>(&mut first, self.count);
+        if self.count > FEWEST {
+            first.sort_unstable();
+        }
+        first
+    }
+}
+
+impl<T: Sortable> First<'_, T> {
+    /// The entries that are not after a bound, or all of a short row.
+    #[inline(always)]
+    fn candidates(&self) -> Entries<T> {
         let Self {
             row,
             count,
             descending,
-        } = self;
+        } = *self;
+        let entry = |(i, &x): (usize, &T)| x.entry(i, descending);
         let (blocks, rest) = row.as_chunks::<BLOCK>();
-        let mut earliest = blocks[0];
-        for block in &blocks[1..] {
+        let [start, others @ ..] = blocks else {
+            return row.iter().enumerate().map(entry).collect();
+        };
+        // Every column of blocks has an element that is as early as its bound or earlier.
+        let mut earliest = *start;
+        for block in others {
             for (y, &x) in earliest.iter_mut().zip(block) {
                 *y = if x.precedes(*y, descending) { x } else { *y };
             }
         }
-        let mut column = 0;
-        let mut entries = earliest.map(|x| {
-            column += 1;
-            x.entry(column - 1, descending)
-        });
-        let (_, &mut last, _) = entries.select_nth_unstable(count - 1);
-        let bound = earliest[T::position(last) as usize];
+        let mut bounds: Entries<T> = earliest.iter().enumerate().map(entry).collect();
+        cut::<T>(&mut bounds, count);
+        let bound = earliest[T::position(bounds[count - 1]) as usize];
         // Of numbers, few others are not after it.
-        let mut first = Self::Output::new();
+        let mut kept = Entries::<T>::new();
         let blocks = blocks.iter().map(|block| &block[..]);
         for (i, block) in blocks.chain([rest]).enumerate() {
             let mut is_kept = [0_u8; BLOCK];
@@ -136,18 +154,34 @@ impl<T: Sortable> NullaryFnOnce for First<'_, T> {
                 let mut is_kept = u64::from_le_bytes(*is_kept);
                 while is_kept != 0 {
                     let place = k * size_of::<u64>() + is_kept.trailing_zeros() as usize / 8;
-                    first.push(block[place].entry(i * BLOCK + place, descending));
+                    kept.push(block[place].entry(i * BLOCK + place, descending));
                     is_kept &= is_kept - 1;
                 }
             }
         }
-        if first.len() > count {
-            first.select_nth_unstable(count);
-            first.truncate(count);
-        }
-        first.sort_unstable();
-        first
+        kept
     }
+}
+
+/// Leaves the first `count` entries, with the last of them at the end, and in order up to [`FEWEST`].
+#[inline(always)]
+fn cut<T: Sortable>(entries: &mut Entries<T>, count: usize) {
+    if count > FEWEST {
+        entries.select_nth_unstable(count - 1);
+    } else {
+        for i in 1..entries.len() {
+            let (first, others) = entries.split_at_mut(i);
+            let mut entry = others[0];
+            if i < count || entry < first[count - 1] {
+                // PERF: without branches, of which most would be predicted wrongly.
+                for kept in first.iter_mut().take(count) {
+                    (*kept, entry) = (entry.min(*kept), entry.max(*kept));
+                }
+                others[0] = entry;
+            }
+        }
+    }
+    entries.truncate(count);
 }
 
 fn sort_rows<T: Sortable>(x: &Array, descending: bool, count: usize) -> Array {
@@ -162,7 +196,7 @@ fn sort_rows<T: Sortable>(x: &Array, descending: bool, count: usize) -> Array {
             return;
         }
         let rows = out.len() / count;
-        let are_few = count <= FEW && length >= BLOCK;
+        let are_few = count <= FEW && count < length;
         // The approximate time of comparing and moving, in nanoseconds.
         let work = |entries: usize| match are_few {
             true => entries,

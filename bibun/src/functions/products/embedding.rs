@@ -50,12 +50,10 @@ pub fn embedding(
 fn rows(w: Variable, ids: Variable) -> Variable {
     let is_table = w.rank() > 0 && ids.dtype() == DType::I64;
     let ids = match is_table {
-        true => Discrete::of(
-            Ids {
-                count: w.shape()[0],
-            },
-            [ids],
-        ),
+        true => {
+            let count = w.shape()[0];
+            Discrete::of(Ids { count }, [ids])
+        }
         // Its message is about these.
         false => ids,
     };
@@ -82,7 +80,7 @@ impl DiscreteRule for Ids {
     fn forward(&self, [ids]: [Array; 1]) -> Array {
         let count = self.count;
         ids.expect_between("embedding", 0..count as i64, move |id| {
-            format!("there is no row {id} among {count} (`padding` leaves one out)")
+            format!("there is no row {id} among {count} (`padding` of `embedding` leaves one out)")
         });
         ids
     }
@@ -133,8 +131,7 @@ mod tests {
             error
         };
         let error = refused([1, -1], None);
-        let expected =
-            "embedding: there is no row -1 among 2 (`padding` leaves one out); it is element 1";
+        let expected = "embedding: there is no row -1 among 2 (`padding` of `embedding` leaves one out); it is element 1";
         assert!(error.starts_with(expected), "{error}");
         assert!(refused([-2, -1], Some(-1)).contains("no row -2"));
         assert!(refused([2, 0], Some(0)).contains("no row 2"));
