@@ -146,6 +146,10 @@ impl<T: Sortable> First<'_, T> {
         let mut kept = Entries::<T>::new();
         let blocks = blocks.iter().map(|block| &block[..]);
         for (i, block) in blocks.chain([rest]).enumerate() {
+            // Of equal numbers, all are.
+            if kept.len() >= BLOCK {
+                cut::<T>(&mut kept, count);
+            }
             let mut is_kept = [0_u8; BLOCK];
             for (is_kept, &x) in is_kept.iter_mut().zip(block) {
                 *is_kept = (!bound.precedes(x, descending)).into();
