@@ -28,7 +28,7 @@ pub(super) fn argsort(x: &Array, axis: usize, descending: bool, count: usize) ->
 }
 
 /// An element that can be sorted.
-trait Sortable: Element {
+trait Sortable: Element + PartialEq {
     /// An integer with room for a rank and a position.
     type Entry: Copy + Ord + Send;
     /// An entry that orders as the element does (NaN last), or in reverse if `descending`, and then
@@ -141,18 +141,22 @@ impl<T: Sortable> First<'_, T> {
         }
         let mut bounds: Entries<T> = earliest.iter().enumerate().map(entry).collect();
         cut::<T>(&mut bounds, count);
-        let bound = earliest[T::position(bounds[count - 1]) as usize];
+        let mut bound = earliest[T::position(bounds[count - 1]) as usize];
+        let mut are_enough = false;
         // Of numbers, few others are not after it.
         let mut kept = Entries::<T>::new();
         let blocks = blocks.iter().map(|block| &block[..]);
         for (i, block) in blocks.chain([rest]).enumerate() {
-            // Of equal numbers, all are.
+            // Of equal numbers, all are, until there are enough before them.
             if kept.len() >= BLOCK {
                 cut::<T>(&mut kept, count);
+                bound = row[T::position(kept[count - 1]) as usize];
+                are_enough = true;
             }
             let mut is_kept = [0_u8; BLOCK];
             for (is_kept, &x) in is_kept.iter_mut().zip(block) {
-                *is_kept = (!bound.precedes(x, descending)).into();
+                let is_late = bound.precedes(x, descending) | (are_enough & (x == bound));
+                *is_kept = (!is_late).into();
             }
             for (k, is_kept) in is_kept.as_chunks().0.iter().enumerate() {
                 let mut is_kept = u64::from_le_bytes(*is_kept);
@@ -168,7 +172,7 @@ impl<T: Sortable> First<'_, T> {
 }
 
 /// Leaves the first `count` entries, with the last of them at the end, and in order up to [`FEWEST`].
-#[inline(always)]
+#[inline(never)]
 fn cut<T: Sortable>(entries: &mut Entries<T>, count: usize) {
     if count > FEWEST {
         entries.select_nth_unstable(count - 1);
